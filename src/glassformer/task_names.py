@@ -22,6 +22,7 @@ class TaskNames:
     answers: its pipeline, after `glassformer.tasks.`; "" = none
     example: a model on the Hub that was trained for it
     also: further short names
+    head: the task whose head a model needs for it, where transformers has none of this name
     """
 
     name: str = ""
@@ -30,6 +31,7 @@ class TaskNames:
     answers: str = ""
     example: str = ""
     also: tuple[str, ...] = ()
+    head: str = ""
 
 
 TABLE = (
@@ -147,6 +149,7 @@ TABLE = (
         "sentence-transformers/all-MiniLM-L6-v2",
         also=("features", "sentence-similarity"),
     ),
+    TaskNames("rank", "text-ranking", "rank:Rank", head="text-classification"),
     TaskNames(
         there="text2text-generation", answers="generate.pipeline:Text2TextGeneration", example="google-t5/t5-small"
     ),
@@ -170,6 +173,9 @@ TABLE = (
 
 TASK_ALIASES = {name: row.there for row in TABLE if row.there for name in (row.name, *row.also) if name}
 """Short names of tasks → Hugging Face pipeline names."""
+
+HEADS = {row.there: row.head for row in TABLE if row.head}
+"""Names of tasks → the task whose head they share."""
 
 TRAINED = {row.name: f"glassformer.tasks.{row.trains}" for row in TABLE if row.trains}
 """Names of tasks that are trained → "module:class"."""

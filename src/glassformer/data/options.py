@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from glassformer.errors import ConfigError
-from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Schema, one_of
+from glassformer.files.schema import Allowed, Count, Doc, NonNegative, NonNegativeInt, Schema, one_of
 
 DATA, FILE_FORMAT = "Data", "File format"
 Fractions = Annotated[Sequence[float], Allowed("numbers separated by commas, such as 0.8,0.1,0.1")]
@@ -118,6 +118,25 @@ class SplitOptions(Schema):
     )
     seed: Annotated[NonNegativeInt, Doc("Random seed of the split.")] = 0
     format: Annotated[str | None, Doc("Output format: csv, tsv or jsonl. Default: that of FILE, else jsonl.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiningOptions(Schema):
+    """Which texts are hard negatives."""
+
+    model: Annotated[str | Path, Doc("Sentence encoder whose nearest neighbours are mined: a folder, or a name.")]
+    output: Annotated[Path, Doc("Output file: .jsonl, with --labelled also .csv or .tsv.")]
+    columns: Annotated[
+        Mapping[Annotated[str, one_of("text", "text_pair")], str],
+        Doc("Column mapping, role=column: text=question, text_pair=passage; repeatable."),
+    ] = field(default_factory=dict)
+    count: Annotated[Count, Doc("Number of hard negatives of each row, at most.")] = 1
+    margin: Annotated[NonNegative, Doc("Margin: how much less similar than the row's own text a negative is.")] = 0.05
+    skip: Annotated[NonNegativeInt, Doc("Nearest texts to leave out: they may be right and not be labelled.")] = 0
+    depth: Annotated[Count, Doc("Number of nearest texts that are considered.")] = 50
+    labelled: Annotated[
+        bool, Doc("Labelled pairs instead, 1 for a row's own text and 0 for negatives: for a cross-encoder.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader
 from glassformer.models._network import Network
 from glassformer.plugins import Registry
-from glassformer.task_names import TASK_ALIASES
+from glassformer.task_names import HEADS, TASK_ALIASES
 from glassformer.weights.names import WeightNames
 
 SUFFIXES: Mapping[str, str] = {
@@ -124,6 +124,7 @@ class Family:
         Raises: UnsupportedError: the family has no head for it.
         """
         task = TASK_ALIASES.get(name, name) if isinstance(name, str) else None
+        task = None if task is None else HEADS.get(task, task)
         if task is None or task not in self.tasks:
             about = " (an encoder-decoder that answers a text: it summarises too)" if task == "translation" else ""
             raise UnsupportedError(

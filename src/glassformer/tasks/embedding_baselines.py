@@ -21,6 +21,7 @@ from glassformer.tasks.classify.baselines import WORD
 from glassformer.tasks.types import Baseline, Dataset, Prediction
 
 if TYPE_CHECKING:
+    from glassformer.tasks.base import Task
     from glassformer.tasks.embed import Embed
 
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75
@@ -39,6 +40,11 @@ def baselines_of_task(task: Embed, train: Dataset | None, predictions: Sequence[
         warnings.warn(f"the model before training is no baseline: {error}", stacklevel=2)
         return
     yield Baseline("before training", "the model that the training began with", known)
+
+
+def baselines_of_pairs(task: Task, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+    """What shared words say of pairs that a cross-encoder scores."""
+    yield scored(predictions)
 
 
 def _scored_by(task: Embed, predictions: Sequence[Prediction]) -> list[Prediction]:

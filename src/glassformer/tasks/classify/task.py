@@ -267,7 +267,6 @@ class Classify(ClassificationTask):
         super().__init__(model, columns=columns, separator=separator)
         self.max_tokens = limit_of(model, max_tokens)
         self._reads_pair = True if {"pair", "text_pair"} & (columns or {}).keys() else None
-        self._token_types = reads_segments(model)
         self.how = {"cut": self.max_tokens, "labels": self.kind.config(), "separator": separator}
 
     def columns_read(self) -> dict[str, str]:
@@ -300,17 +299,10 @@ class Classify(ClassificationTask):
 
     def encoded(self, texts: list[str], pairs: list[str] | None) -> tuple[list[dict[str, Any]], int]:
         """Texts, or pairs of them, as examples without labels; and how many were cut."""
-        tokenizer = self.model.tokenizer
-        if pairs is None:
-            ids, cut = tokenizer.batch_ids(texts, self.max_tokens)
-            return [{"input_ids": np.array(row, dtype=np.int32)} for row in ids], cut
-        rows, cut = tokenizer.batch_pairs(texts, pairs, self.max_tokens)
-        made: list[dict[str, Any]] = []
-        for row in rows:
-            made.append({"input_ids": np.array(row.ids, dtype=np.int32)})
-            if self._token_types:
-                made[-1]["token_type_ids"] = np.array(row.token_types, dtype=np.int8)
-        return made, cut
+        if pairs is not None:
+            return pair_examples(self.model, texts, pairs, self.max_tokens)
+        ids, cut = self.model.tokenizer.batch_ids(texts, self.max_tokens)
+        return [{"input_ids": np.array(row, dtype=np.int32)} for row in ids], cut
 
     def look_for_first_token(self, ids: np.ndarray) -> None:
         """Warn where the head evaluates texts by their first token, and the tokenizer puts none there for it."""
@@ -322,3 +314,17 @@ class Classify(ClassificationTask):
                 "does not put it there; give its tokenizer.json a post-processor that does",
                 stacklevel=2,
             )
+
+
+def pair_examples(
+    model: LoadedModel, texts: list[str], pairs: list[str], limit: int | None
+) -> tuple[list[dict[str, Any]], int]:
+    """Pairs of texts as examples without labels, with segments where the model has some; and how many were cut."""
+    rows, cut = model.tokenizer.batch_pairs(texts, pairs, limit)
+    segments = reads_segments(model)
+    examples: list[dict[str, Any]] = []
+    for row in rows:
+        examples.append({"input_ids": np.array(row.ids, dtype=np.int32)})
+        if segments:
+            examples[-1]["token_type_ids"] = np.array(row.token_types, dtype=np.int8)
+    return examples, cut
