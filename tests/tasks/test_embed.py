@@ -112,22 +112,6 @@ def test_loss_and_gradients_are_those_of_sentence_transformers(folder: Path, cas
         torch.testing.assert_close(gradients[ours], reference[its].grad, rtol=1e-5, atol=1e-6)
 
 
-def test_the_losses_by_hand() -> None:
-    """Two pairs at right angles: their own cosine 1, the other's 0."""
-    from glassformer.core import embedding_losses as losses
-
-    x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    own = torch.arange(2)
-    assert float(losses.ranking_loss(x, own, 1.0)) == pytest.approx(2 * np.log(1 + np.exp(-1)))
-    assert float(losses.ranking_loss(x, own, 1.0, ~torch.eye(2, dtype=torch.bool))) == 0
-    assert float(losses.triplet_loss(torch.tensor([0.2, 0.9]), torch.tensor([0.9, 0.2]), 0.5)) == pytest.approx(1.2)
-    together = torch.tensor([1.0, 0.0, 0.0])
-    assert float(losses.contrastive_loss(torch.tensor([0.4, 0.1, 0.9]), together, 0.5)) == pytest.approx(0.16)
-    scores = torch.tensor([0.5, 0.1, 0.1])  # the first pair is above both others, which have one score
-    expected = 3 * np.log(1 + np.exp(0.3) + np.exp(-0.2))
-    assert float(losses.cosent_loss(torch.tensor([0.3, 0.6, 0.1]), scores, 1.0)) == pytest.approx(expected)
-
-
 # ------------------------------------------------------------------------------------------------ gradient caching
 
 

@@ -63,7 +63,7 @@ def mine_negatives(rows: Dataset, model: LoadedModel, options: MiningOptions) ->
     Raises: DataError: rows without the texts, or fewer than two different ones.
     """
     columns = columns_of({"text": "text", "text_pair": "text_pair"}, options.columns)
-    check_columns(rows, list(columns.values()))
+    check_columns(rows, columns)
     pairs = list(parse_rows(rows, lambda row: (text_of(row, columns["text"]), text_of(row, columns["text_pair"]))))
     own: dict[str, set[str]] = defaultdict(set)
     for text, pair in pairs:

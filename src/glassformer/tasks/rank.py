@@ -90,7 +90,7 @@ class Rank(ClassificationTask):
         options: Any,
     ) -> dict[str, Any]:
         column = columns_of(cls.COLUMNS, columns)["label"]
-        check_columns(rows, [column])
+        check_columns(rows, {"label": column})
         loss = options.get("loss")
         if loss is None:
             loss = "mse" if own and config.get("problem_type") == PROBLEMS["regression"] else "bce"
