@@ -295,6 +295,24 @@ def test_from_a_table_to_a_report(
     assert model.encode(["time"]).shape == (1, model.network.width) and (run / "model" / "modules.json").is_file()
 
 
+def test_the_model_before_training_has_the_layers_of_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = make_folder(tmp_path / "two", "bert", task="feature-extraction", num_hidden_layers=2)
+    data, run = table(tmp_path / "rows.jsonl", SCORED), tmp_path / "run"
+    given = ("--task", "embed", "--model", two, "--data", data, "--validation", data, "--output", run, "--steps", "1")
+    given += ("--set", "task_options.loss=cosine", "--set", "overrides.num_hidden_layers=1")
+    done = run_here(capsys, "train", *given)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((run / "evaluation" / "validation" / "report.json").read_text("utf-8"))
+    before = report["baselines"]["before training"]["metrics"]["mse"]["value"]
+    for layers in (1, 2):
+        model = glassformer.load(two, overrides={"num_hidden_layers": layers})
+        task = Embed(model, loss="cosine")
+        error = task.metrics(list(task.predict(read_rows(SCORED)))).values()["mse"]
+        assert (before == pytest.approx(error, abs=1e-6)) == (layers == 1)
+
+
 @pytest.mark.parametrize(("loss", "rows"), [("triplet", TRIPLES), ("margin-mse", MARGINS), ("cosent", SCORED)])
 def test_other_losses_fall(folder: Path, loss: str, rows: list[dict[str, Any]]) -> None:
     trainer = trainer_of(Embed(glassformer.load(folder), loss=loss), rows, steps=60, learning_rate=1e-2)

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.data_clean import clean
+from glassformer.cli.data_negatives import negatives
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Without, command
 from glassformer.cli.screen import notes, print_json, say, show
-from glassformer.data.options import (
-    CardOptions,
-    InspectionOptions,
-    MiningOptions,
-    ReadingOptions,
-    SplitOptions,
-    VersionOptions,
-)
+from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, SplitOptions, VersionOptions
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -34,6 +28,7 @@ data = typer.Typer(
 data.command("list")(list_data_sets)
 data.command()(fetch)
 data.command()(clean)
+data.command()(negatives)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a version: DATASET/1.0.0.")]
 Files = Annotated[
@@ -93,29 +88,6 @@ def split(
         say(f"{written.dropped:,} of {all_rows:,} rows repeat an earlier text and were dropped")
     for path, rows in written.files.items():
         say(f"{path}  {rows:,} rows, {rows / written.rows:.1%}")
-
-
-@data.command()
-@command
-def negatives(
-    file: Annotated[Path, typer.Argument(help="Data file of texts that belong together.", show_default=False)],
-    *,
-    options: MiningOptions,
-    reading: ReadingOptions,
-) -> None:
-    """Mine hard negatives for training a retriever: the nearest texts by a model that do not belong to a row's text.
-
-    Examples:
-
-    [cyan]glassformer data negatives rows.csv --model MODEL -c text=question -c text_pair=passage -o mined.jsonl[/]
-
-    [cyan]glassformer data negatives rows.csv --model MODEL --count 4 --skip 1 --labelled --output pairs.csv[/]
-    """
-    from glassformer.tasks.hard_negatives import mine_file
-
-    with notes(), spinner("mining"):
-        mined = mine_file(file, options, reading)
-    say(f"{options.output}  {len(mined.rows):,} rows")
 
 
 @data.command()

@@ -119,7 +119,8 @@ class TrainedRun:
         check_evaluates(self.config.task)  # before the model is loaded
         task = self.task.for_evaluation(**{**self.config.evaluation, **options})
         if (initial := self.config.model) is not None:
-            task.initial_model = lambda: load(initial, device=self.config.device, offline=True)
+            given = self.config.overrides  # such as fewer layers
+            task.initial_model = lambda: load(initial, device=self.config.device, offline=True, overrides=given)
         if self.config.data.cache and (folder := self.folder / "examples" / "train").is_dir():
             task.train_examples = lambda: self.task.encode(self.splits[0], cache=folder)
         return task
