@@ -15,6 +15,7 @@ from glassformer.retrieval.answer import DocumentAnswer, ask
 from glassformer.retrieval.indexing import index_folder
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import AskOptions, RetrievalOptions
+from glassformer.retrieval.reader import Reader
 from glassformer.retrieval.retriever import Retriever
 from tests.e2e.tiny_models import make_folder
 from tests.retrieval.encoders import make_encoder, write_documents
@@ -130,3 +131,17 @@ def test_one_line_of_python(retriever: Retriever, tmp_path: Path) -> None:
     glassformer.retrieval.index_folder(folder, tmp_path / "store")
     found = glassformer.retrieval.Retriever.open(tmp_path / "store").search("plums")
     assert found.matches[0].file == "notes/garden.txt"
+
+
+def test_a_reader_answers_with_words_and_their_place(retriever: Retriever, tmp_path: Path) -> None:
+    reader = Reader(glassformer.load(make_folder(tmp_path, "bert", task="question-answering")))
+    answer = ask(QUESTION, retriever, reader=reader)
+    read = reader.read(QUESTION, answer.matches, top=3)
+    assert (answer.answer, answer.passage) == (read[0].text, read[0].passage)
+    if answer.source is not None:
+        assert (
+            answer.source.text[answer.start - answer.source.start : answer.stop - answer.source.start] == answer.answer
+        )
+        assert (answer.start, answer.stop) == (read[0].file_start, read[0].file_stop)
+    assert [x.text for x in answer.others] == [x.text for x in read[1:] if x.answered]
+    assert answer.stages[-1].name == "read" and DocumentAnswer.from_dict(answer.to_dict()) == answer

@@ -195,3 +195,41 @@ def test_a_full_disk_loses_the_batch_at_hand_alone(store: SqliteStore) -> None:
     store._database.execute("PRAGMA max_page_count = 1000000")
     assert store.counts() == Counts(2, 3, 3) and len(store.search_words("lighthouse", 5)) == 2
     assert sqlite3.connect(store.folder / store.file).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_many_vectors_are_searched_by_an_index_that_is_made_again_when_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "APPROXIMATE_FROM", 500)
+    made = create_folder(tmp_path, StoreSettings(model="m", width=8))
+
+    def add(name: str, count: int) -> None:
+        made.write(
+            [
+                ContentBatch(
+                    name, passages(*[f"{name} {i}" for i in range(count)]), vectors(count, 8, len(name)), names=[name]
+                )
+            ]
+        )
+        made.finish()
+
+    add("first", 600)
+    (index,) = tmp_path.glob("*.ann")
+    query = np.random.default_rng(9).standard_normal(8).astype(np.float32)
+
+    def exact() -> list[int]:
+        ids, all_vectors = made._load()
+        scores = all_vectors.astype(np.float32) @ (query / np.linalg.norm(query))
+        return [int(ids[i]) for i in np.argsort(-scores, kind="stable")[:10]]
+
+    assert [id for id, _ in made.search_vectors(query, 10)] == exact()
+    add("second", 20)  # not in the index, and searched exactly
+    assert list(tmp_path.glob("*.ann")) == [index] and max(exact()) <= 620
+    assert [id for id, _ in made.search_vectors(query, 10)] == exact()
+    made.remove(["second"])
+    assert [id for id, _ in made.search_vectors(query, 10)] == exact() and max(exact()) <= 600
+    add("third one", 300)
+    (renewed,) = tmp_path.glob("*.ann")
+    assert renewed != index and [id for id, _ in made.search_vectors(query, 10)] == exact()
+    made.remove(["first"])
+    assert [id for id, _ in made.search_vectors(query, 10)] == exact() and min(exact()) > 620

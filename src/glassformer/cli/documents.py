@@ -18,6 +18,7 @@ from glassformer.progress import progress_bar, spinner
 from glassformer.retrieval.options import AskOptions, DocumentOptions, RetrievalOptions, StoreOptions
 
 if TYPE_CHECKING:
+    from glassformer.model import Model
     from glassformer.retrieval.retriever import Retriever
 
 StorePath = Annotated[
@@ -122,12 +123,23 @@ def ask(
     with notes():
         retriever = _retriever(store, options, loading)
         from glassformer.retrieval.answer import ask as answer
+        from glassformer.retrieval.reader import Reader
 
+        reader = None
+        if options.reader is not None:
+            with spinner("loading the reader"):
+                reader = Reader(_reader(options.reader, loading))
         for asked in [question] if question is not None else _typed():
-            result = answer(asked, retriever, options)
+            result = answer(asked, retriever, options, reader=reader)
             show(result, json)
             if trace and not json:
                 show_tables([result.trace()])
+
+
+def _reader(name: str, loading: Loading) -> Model:
+    from glassformer.model import load
+
+    return load(name, **{**given(loading), "task": "question-answering", "revision": None})
 
 
 def _retriever(store: str, options: RetrievalOptions, loading: Loading) -> Retriever:

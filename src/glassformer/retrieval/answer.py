@@ -1,6 +1,6 @@
 """Answers from documents: the passages that a search finds, and what in them answers the question.
 
-    Reader                 the best span of all passages, by a question-answering model
+    reader                 the best span of all passages, by a question-answering model
     none                   the sentence of the best passage that is nearest to the question
 
 The answer names the passage that it is from, and its place in the file.
@@ -19,10 +19,13 @@ from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import unit
 from glassformer.retrieval.options import AskOptions
 from glassformer.retrieval.passage import PassageMatch
+from glassformer.retrieval.reader import PassageSpan, Reader
 from glassformer.retrieval.retriever import RetrievalResult, Retriever, Stage, passage_tables
 from glassformer.retrieval.words import query_terms, terms
 from glassformer.text.sentences import sentence_spans
 
+OTHERS = 2
+"""Less likely answers that are given too."""
 NO_READER = (
     "this is the sentence that is nearest to the question; a question-answering model (--reader MODEL) finds the words "
     "that answer it: `glassformer train --task answer` trains one"
@@ -37,7 +40,9 @@ class DocumentAnswer(Report, kind="answer"):
     answer: a text; "" = the documents have none
     passage: the one that it is from, among `matches`; None = there is no answer
     start, stop: its characters in the document
-    score: of the answer, by the reader; of a sentence, its similarity to the question
+    score: of the answer, the reader's and the search's joined (`retrieval/reader.py`); of a sentence, its similarity to
+        the question
+    others: answers of the reader that are less likely, the best first
     matches: passages that the search result, the best first
     method: of the search
     stages: of the search and of reading, with their times
@@ -50,6 +55,7 @@ class DocumentAnswer(Report, kind="answer"):
     start: int = 0
     stop: int = 0
     score: float | None = None
+    others: list[PassageSpan] = field(default_factory=list)
     matches: list[PassageMatch]
     method: str
     stages: list[Stage] = field(default_factory=list)
@@ -71,7 +77,9 @@ class DocumentAnswer(Report, kind="answer"):
         return f"{self.answer}\n\nfrom {self.source.place}"
 
     def tables(self) -> list[Table]:
-        return passage_tables(self.matches)
+        rows = [[f"{x.joint:.2f}", self.matches[x.passage or 0].place, x.text] for x in self.others]
+        less = [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
+        return [*less, *passage_tables(self.matches)]
 
     def page_tables(self) -> list[Table]:
         return passage_tables(self.matches, whole=True)
@@ -82,15 +90,24 @@ class DocumentAnswer(Report, kind="answer"):
         return Table(["stage", "ms", "results"], rows)
 
 
-def ask(question: str, retriever: Retriever, options: AskOptions | None = None) -> DocumentAnswer:
+def ask(
+    question: str, retriever: Retriever, options: AskOptions | None = None, *, reader: Reader | None = None
+) -> DocumentAnswer:
     """DocumentAnswer a question from the documents of a store.
 
-    Raises: as `Retriever.search`.
+    Args:
+        reader: finds the words that answer it; None = the nearest sentence is the answer
+    Raises: as `Retriever.search` and `Reader.read`.
     """
     result = retriever.search(question, options or AskOptions())
     if not result.matches:
         return _answer(result)
     start = time.perf_counter()
+    if reader is not None:
+        first, *others = reader.read(question, result.matches, top=1 + OTHERS)
+        stage = Stage(name="read", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1 + len(others))
+        more: dict[str, Any] = {"stages": [*result.stages, stage], "others": [x for x in others if x.answered]}
+        return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
     begin, end, score = nearest_sentence(question, result.matches[0], retriever)
     stage = Stage(name="nearest sentence", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1)
     return _answer(result, 0, begin, end, score, stages=[*result.stages, stage], notes=[*result.notes, NO_READER])

@@ -4,7 +4,7 @@
           passages-3fa1….sqlite  named by the settings; those of a new model are written to a second file, which answers
                                  when it is complete, and the first goes
           lock                   of the one writer
-          vectors-….usearch      the approximate index: derived, made again when stale
+          5f0c…-9be1….ann        the approximate index of 100,000 vectors or more: derived, and made again when stale
 
 BM25 is that of FTS5, k₁ = 1.2 and b = 0.75:
 
@@ -25,6 +25,7 @@ import hashlib
 import json
 import math
 import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,9 +41,10 @@ from glassformer.files.atomic import write_json
 from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
+from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Counts, Filter, Scored, Store, StoreSettings
-from glassformer.retrieval.vectors import ExactVectors
+from glassformer.retrieval.vectors import ExactVectors, VectorSearch
 from glassformer.retrieval.words import match_expression, query_terms, terms
 
 INDEX_FILE = "store.json"
@@ -53,6 +55,12 @@ EXACT_FIRST = 10
 """Results that are the best by all terms, whatever it takes; those behind them have a rare term."""
 MAX_QUERY_TERMS = 200
 """Of a long question, the rarest terms."""
+
+APPROXIMATE_FROM = 100_000
+"""Vectors from which a search asks the approximate index; fewer are compared with each question in some 10 ms."""
+LOADED_TOGETHER = 8_192
+STALE = 0.1
+"""Share of the vectors that came or went since an index was made, from which it is made again."""
 
 SCHEMA = """
 CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -115,7 +123,7 @@ class SqliteStore(Store):
     def __init__(self, folder: Path, file: str, settings: StoreSettings | None = None) -> None:
         self.folder, self.file = folder, file
         self._lock = threading.RLock()
-        self._searched: tuple[int, ExactVectors] | None = None
+        self._searched: tuple[int, list[VectorSearch]] | None = None
         self._frequencies: tuple[int, dict[str, int]] = (-1, {})
         with self._errors():
             self._database = sqlite3.connect(
@@ -128,7 +136,7 @@ class SqliteStore(Store):
                 with self._transaction():
                     for statement in SCHEMA.strip().removesuffix(";").split(";\n"):
                         self._database.execute(statement)
-                    self._set(settings=plain(settings), edition=0, passages=0, terms=0)
+                    self._set(settings=plain(settings), edition=0, passages=0, terms=0, key=secrets.token_hex(6))
                     self._database.execute(f"PRAGMA user_version = {VERSION}")
             elif version != VERSION:
                 raise DataError(f"{folder}: {file} has version {version}; supported: {VERSION}; index the files again")
@@ -232,7 +240,27 @@ class SqliteStore(Store):
                 self._drop_if_unused(content)
         with self._errors():
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._renew_index()
         self.switch()
+
+    def _renew_index(self) -> None:
+        """Write the approximate index, where there are enough vectors and too many of them came or went since."""
+        (count,) = self._all("SELECT COUNT(*) FROM vectors")[0]
+        before = sorted(self.folder.glob(f"{self._get('key')}-*.ann"), key=lambda path: path.stat().st_mtime_ns)
+        if count < APPROXIMATE_FROM:
+            return
+        if before:
+            header = ApproximateVectors(before[-1], self.vectors).header
+            (same,) = self._all("SELECT COUNT(*) FROM vectors WHERE passage <= ?", (header.newest,))[0]
+            if (count - same) + (header.count - same) <= STALE * count:
+                return
+        ids, vectors = self._load()
+        # Ids are not used again and vectors do not change, so the ids say what an index was made from.
+        name = f"{self._get('key')}-{hashlib.sha256(ids.tobytes()).hexdigest()[:12]}.ann"
+        write_approximate(self.folder / name, ids, vectors, measure=self.settings.similarity)
+        for path in before:
+            if path.name != name:
+                path.unlink(missing_ok=True)
 
     def switch(self) -> None:
         """Make this the database that answers, and remove others."""
@@ -336,30 +364,48 @@ class SqliteStore(Store):
 
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
         condition, values = _condition(only)
-        if not condition:
-            search = self._all_vectors()
+        if condition:
+            condition = f"AND v.passage IN (SELECT p.id FROM passages p WHERE {condition})"
+            searches: list[VectorSearch] = [self._exact(condition, values)]
         else:
-            search = self._exact(f"AND v.passage IN (SELECT p.id FROM passages p WHERE {condition})", values)
-        best = search.search(np.asarray(query, np.float32)[None], limit)
-        return [(int(id), float(score)) for id, score in zip(best.ids[0], best.scores[0], strict=True) if id >= 0]
+            searches = self._all_vectors()
+        best = [search.search(np.asarray(query, np.float32)[None], limit) for search in searches]
+        ids = np.concatenate([part.ids[0] for part in best])
+        scores = np.concatenate([part.scores[0] for part in best])
+        order = np.lexsort((ids, -scores))[:limit]
+        return [(int(ids[i]), float(scores[i])) for i in order if ids[i] >= 0]
 
-    def _all_vectors(self) -> ExactVectors:
-        """All vectors in memory, as long as the store is the same."""
+    def _all_vectors(self) -> list[VectorSearch]:
+        """The searches that together cover all vectors: the approximate index, and the vectors that it lacks."""
         with self._lock:
             edition = self.edition
             if self._searched is None or self._searched[0] != edition:
-                self._searched = (edition, self._exact())
+                files = sorted(self.folder.glob(f"{self._get('key')}-*.ann"), key=lambda path: path.stat().st_mtime_ns)
+                if files:
+                    index = ApproximateVectors(files[-1], self.vectors)
+                    self._searched = (edition, [index, self._exact("AND v.passage > ?", (index.newest,))])
+                else:
+                    self._searched = (edition, [self._exact()])
             return self._searched[1]
 
     def _exact(self, condition: str = "", values: Sequence[Any] = ()) -> ExactVectors:
-        rows = self._all(
-            "SELECT v.passage, v.vector FROM vectors v JOIN passages q ON q.id = v.passage "
-            f"JOIN contents c ON c.id = q.content WHERE c.complete {condition} ORDER BY v.passage",
-            values,
-        )
-        ids = np.array([id for id, _ in rows], np.int64)
-        vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), self.settings.width)
-        return ExactVectors(ids, vectors, self.settings.similarity)
+        return ExactVectors(*self._load(condition, values), self.settings.similarity)
+
+    def _load(self, condition: str = "", values: Sequence[Any] = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and vectors of the passages of complete contents. [N] int64, [N, D] float16"""
+        incomplete = "SELECT p.id FROM passages p JOIN contents c ON c.id = p.content WHERE NOT c.complete"
+        chosen = f"FROM vectors v WHERE v.passage NOT IN ({incomplete}) {condition}"
+        with self._errors(), self._lock:
+            (count,) = self._database.execute(f"SELECT COUNT(*) {chosen}", tuple(values)).fetchone()
+            ids, vectors = np.empty(count, np.int64), np.empty((count, self.settings.width), np.float16)
+            rows = self._database.execute(f"SELECT v.passage, v.vector {chosen} ORDER BY v.passage", tuple(values))
+            start = 0
+            while some := rows.fetchmany(LOADED_TOGETHER):
+                stop = start + len(some)
+                ids[start:stop] = [id for id, _ in some]
+                vectors[start:stop] = _vectors_in([blob for _, blob in some], self.settings.width)
+                start = stop
+        return ids, vectors
 
     def matches(self, ids: Sequence[int]) -> list[PassageMatch]:
         listed = []
@@ -385,13 +431,17 @@ class SqliteStore(Store):
             )
         return listed
 
-    def vectors(self, ids: Sequence[int]) -> np.ndarray:
+    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         read = np.full((len(ids), self.settings.width), np.nan, np.float16)
-        with self._errors(), self._lock:
-            for number, id in enumerate(ids):
-                row = self._database.execute("SELECT vector FROM vectors WHERE passage = ?", (int(id),)).fetchone()
-                if row:
-                    read[number] = np.frombuffer(row[0], "<f2")
+        places = {int(id): place for place, id in enumerate(ids)}
+        listed = list(places)
+        for start in range(0, len(listed), 1_000):  # SQLite has a limit of values
+            some = listed[start : start + 1_000]
+            rows = self._all(
+                f"SELECT passage, vector FROM vectors WHERE passage IN ({', '.join('?' * len(some))})", some
+            )
+            if rows:
+                read[[places[id] for id, _ in rows]] = _vectors_in([blob for _, blob in rows], self.settings.width)
         return read
 
     # ------------------------------------------------------------------------------------------------- database
@@ -438,6 +488,11 @@ class SqliteStore(Store):
                 f"{where}: the database is damaged, or was copied in part: {reason}; copy the whole folder again, or "
                 "remove it and index the files again"
             ) from error
+
+
+def _vectors_in(blobs: list[bytes], width: int) -> np.ndarray:
+    """Vectors as they are stored. [n, D] float16"""
+    return np.frombuffer(b"".join(blobs), "<f2").reshape(len(blobs), width)
 
 
 def inverse_frequency(total: int, count: int) -> float:

@@ -170,5 +170,5 @@ class Store(ABC):
         """Passages by id, with their documents; without those that are gone. Scores are to be set."""
 
     @abstractmethod
-    def vectors(self, ids: Sequence[int]) -> np.ndarray:
+    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Vectors of passages; a row of NaN = it is gone. [n, D] float16"""
