@@ -301,6 +301,8 @@ class SqliteStore(Store):
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
         with self._errors(), self._lock:
             total = int(self._get("passages"))
+            if self._frequencies[0] != (edition := self.edition):
+                self._frequencies = (edition, {})
             counts = {term: self._frequency(term) for term in query_terms(question, self.settings.language)}
             listed = sorted(filter(counts.get, counts), key=counts.__getitem__)[:MAX_QUERY_TERMS]
             weights = {term: inverse_frequency(total, counts[term]) for term in listed}
@@ -351,9 +353,6 @@ class SqliteStore(Store):
 
     def _frequency(self, term: str) -> int:
         """In how many passages a term is; of a prefix, in how many at most."""
-        edition = self.edition
-        if self._frequencies[0] != edition:
-            self._frequencies = (edition, {})
         counted = self._frequencies[1]
         if term not in counted:
             low, high = (term[:-1], term[:-1] + "\U0010ffff") if term.endswith("*") else (term, term)
