@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from glassformer.errors import DataError
 from glassformer.retrieval import approximate as module
@@ -51,6 +52,24 @@ def test_it_finds_what_exact_search_finds_with_the_same_scores(written: Path) ->
     np.testing.assert_array_equal(found.ids, exact.ids)
     np.testing.assert_array_equal(found.scores, exact.scores)
     assert written.stat().st_size < COUNT * (SIZE + 8) + 4 * 54 * (4 * SIZE + 12) + MAX_HEADER + 1_000
+
+
+def test_a_search_leaves_the_number_of_threads_as_it_was(index: Path) -> None:
+    threads, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        search = ApproximateVectors(index, vectors_of)
+        inner = search._nearest
+        search._nearest = lambda *args: (seen.append(torch.get_num_threads()), inner(*args))[1]  # type: ignore[method-assign]
+        search.search(QUERIES, 10)
+        assert seen == [1] and torch.get_num_threads() == 2
+        search.checks[:] += 1
+        search._verified[:] = False
+        with pytest.raises(DataError, match="differ from their checksum"):
+            search.search(QUERIES, 10)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_recall_rises_with_the_clusters_probed(written: Path) -> None:

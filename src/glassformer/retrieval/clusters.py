@@ -186,5 +186,5 @@ def nearest_clusters(directions: np.ndarray, queries: np.ndarray, count: int) ->
     """The clusters that a search looks into, in the order of their numbers. [Q, count]"""
     if count >= len(directions):
         return np.tile(np.arange(len(directions)), (len(queries), 1))
-    products = queries @ directions.T
-    return np.sort(np.argpartition(-products, count - 1, axis=1)[:, :count], axis=1)
+    products = torch.from_numpy(queries) @ torch.from_numpy(directions).T
+    return np.asarray(products.topk(count, dim=1).indices.sort(dim=1).values)
