@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.retrieval.indexing import StoreReport, index_folder, model_and_options
 from glassformer.retrieval.options import DocumentOptions, StoreOptions
+from glassformer.retrieval.retriever import Retriever
 from glassformer.retrieval.sqlite_store import open_folder
+from glassformer.retrieval.store import StoreSettings
 from tests.retrieval.encoders import make_encoder, write_documents
 
 
@@ -182,3 +185,30 @@ def test_no_such_folder(tmp_path: Path) -> None:
         index_folder(tmp_path / "none", tmp_path / "store")
     (tmp_path / "empty").mkdir()
     assert index_folder(tmp_path / "empty", tmp_path / "store").document_count == 0
+
+
+def test_a_model_that_was_moved(folder: Path, tmp_path: Path) -> None:
+    """The store of a model is updated by the same model in another folder, and nothing is embedded again."""
+    store, place = tmp_path / "store", make_encoder(tmp_path / "before")
+    index_folder(folder, store, glassformer.load(place))
+    place.rename(tmp_path / "after")
+    with pytest.raises(DataError, match=r"cannot be loaded.*model= FOLDER; model= none searches by words alone"):
+        model_and_options(store, StoreOptions())
+    with pytest.raises(DataError, match=r"cannot be loaded.*method= bm25 searches by words alone"):
+        Retriever.open(store)
+    assert Retriever.open(store, method="bm25").search("lighthouse").matches
+    assert Retriever.open(store, model=str(tmp_path / "after")).search("lighthouse").method == "fusion"
+    model, options, _ = model_and_options(store, StoreOptions(model=str(tmp_path / "after")))
+    report = index_folder(folder, store, model, options=options)
+    assert (changes(report), report.embedded, report.model) == ({"unchanged": 3}, 0, str(tmp_path / "after"))
+    assert Retriever.open(store).search("lighthouse").method == "fusion"
+
+
+def test_settings_of_one_model() -> None:
+    one = StoreSettings(model="here", width=2, probe=[0.6, 0.8])
+    assert one.continues(replace(one, model="there", probe=[0.60001, 0.79999]))
+    assert not one.continues(replace(one, probe=[0.8, 0.6]))
+    assert not one.continues(replace(one, width=3, probe=[0.6, 0.8, 0.0]))
+    assert not one.continues(replace(one, size=100))
+    assert not one.continues(StoreSettings(width=2, probe=[0.6, 0.8]))
+    assert StoreSettings().continues(StoreSettings())

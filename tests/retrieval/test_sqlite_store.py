@@ -162,7 +162,7 @@ def test_other_settings_are_another_database_until_it_is_complete(store: SqliteS
 def test_what_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder; `glassformer index"):
         open_folder(tmp_path / "none")
-    with pytest.raises(DataError, match="is no store of documents"):
+    with pytest.raises(DataError, match="not a store of documents"):
         open_folder(tmp_path)
     (tmp_path / "store.json").write_text(json.dumps({"version": 99, "file": "x"}))
     with pytest.raises(DataError, match="has version 99; supported: 1"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +19,8 @@ from glassformer.progress import progress_bar, spinner
 from glassformer.retrieval.options import AskOptions, DocumentOptions, RetrievalOptions, StoreOptions
 
 if TYPE_CHECKING:
-    from glassformer.model import Model
-    from glassformer.retrieval.retriever import Retriever
+    from glassformer.retrieval.answer import DocumentAnswer
+    from glassformer.retrieval.retriever import RetrievalResult, Retriever
 
 StorePath = Annotated[
     str,
@@ -60,7 +61,9 @@ def index(
         show(report_of(open_store(folder), folder), json)
         return
     if output is None:
-        raise DataError("--output is missing; give the folder of the store that is made: --output notes.store")
+        raise DataError(
+            f"--output is missing; give the folder of the store that is made: --output {folder.name or 'notes'}.store"
+        )
     with notes():
         with spinner("loading the model"):
             from glassformer.retrieval.indexing import index_folder, model_and_options
@@ -71,7 +74,7 @@ def index(
         report = index_folder(folder, output, model, options=chosen, files=files, bar=progress_bar)
     show(report, json)
     if not json:
-        show_next([f'glassformer ask "your question" --store {output}'])
+        show_next([f'glassformer ask "your question" --store {output}'] if report.passage_count else [])
 
 
 @command
@@ -92,16 +95,20 @@ def find(
 
     [cyan]glassformer find "opening hours" --store notes.store --folder contracts --method bm25 --trace[/]
     """
-    result = _retriever(store, options, loading).search(question, options)
-    show(result, json)
-    if trace and not json:
-        show_tables([result.trace()])
+    with notes():
+        result = _retriever(store, options, loading).search(question, options)
+    _show(result, trace, json)
 
 
 @command
 def ask(
     question: Annotated[
-        str | None, typer.Argument(help="Question, in quotes; without one, a prompt that keeps the model loaded.")
+        str | None,
+        typer.Argument(
+            help="Question, in quotes; without one, a prompt that keeps the model loaded, or a question a line from "
+            "standard input.",
+            show_default=False,
+        ),
     ] = None,
     *,
     store: StorePath,
@@ -118,35 +125,44 @@ def ask(
 
     [cyan]glassformer ask --store notes.store[/]  question after question
 
+    [cyan]glassformer ask --store notes.store --json < questions.txt > answers.jsonl[/]
+
     [cyan]glassformer ask "Who pays?" --store notes.store --reader runs/reader --trace[/]
     """
-    with notes():
+    with notes(repeats=False):
         retriever = _retriever(store, options, loading)
+        from glassformer.retrieval.answer import NO_READER, load_reader
         from glassformer.retrieval.answer import ask as answer
-        from glassformer.retrieval.reader import Reader
 
         reader = None
         if options.reader is not None:
             with spinner("loading the reader"):
-                reader = Reader(_reader(options.reader, loading))
-        for asked in [question] if question is not None else _typed():
+                reader = load_reader(options.reader, **{**given(loading), "revision": None})
+        if question is not None:
+            _show(answer(question, retriever, options, reader=reader), trace, json)
+            return
+        for number, asked in enumerate(_typed()):
             result = answer(asked, retriever, options, reader=reader)
-            show(result, json)
-            if trace and not json:
-                show_tables([result.trace()])
-
-
-def _reader(name: str, loading: Loading) -> Model:
-    from glassformer.model import load
-
-    return load(name, **{**given(loading), "task": "question-answering", "revision": None})
+            if number and not json:
+                typer.echo()
+                result = replace(result, notes=[x for x in result.notes if x != NO_READER])  # it is on the screen
+            _show(result, trace, json, indent=None)
 
 
 def _retriever(store: str, options: RetrievalOptions, loading: Loading) -> Retriever:
     with spinner("loading the model"):
         from glassformer.retrieval.retriever import Retriever
 
-        return Retriever.open(store, reranker=options.rerank, **given(loading))
+        return Retriever.open(
+            store, model=options.model, method=options.method, reranker=options.rerank, **given(loading)
+        )
+
+
+def _show(result: RetrievalResult | DocumentAnswer, trace: bool, json: bool, indent: int | None = 2) -> None:
+    show(result, json, indent=indent)
+    if trace and not json:
+        typer.echo()
+        show_tables([result.trace()])
 
 
 def _typed() -> Iterator[str]:
@@ -157,4 +173,4 @@ def _typed() -> Iterator[str]:
         except EOFError:
             return
         if line.strip():
-            yield line
+            yield line.strip()

@@ -125,6 +125,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         ("BenchOptions.task", "EvaluationRequest.task", "ListeningOptions.task", "TrainOptions.task"), ("--task", "-t")
     ),
     "EncodingOptions.truncate": ("--truncate/--no-truncate",),
+    "DocumentOptions.gitignore": ("--gitignore/--no-gitignore",),
     "LookOptions.heads": ("--head",),
     "NgramOptions.order": ("--order", "-n"),
     "CorpusSearchOptions.count": ("--count", "-n"),

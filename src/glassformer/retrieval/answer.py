@@ -22,6 +22,7 @@ from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.reader import PassageSpan, Reader
 from glassformer.retrieval.retriever import RetrievalResult, Retriever, Stage, passage_tables
 from glassformer.retrieval.words import query_terms, terms
+from glassformer.tasks.pipeline_registry import pipeline
 from glassformer.text.sentences import sentence_spans
 
 OTHERS = 2
@@ -93,15 +94,18 @@ class DocumentAnswer(Report, kind="answer"):
 def ask(
     question: str, retriever: Retriever, options: AskOptions | None = None, *, reader: Reader | None = None
 ) -> DocumentAnswer:
-    """DocumentAnswer a question from the documents of a store.
+    """Answer a question from the documents of a store.
 
     Args:
-        reader: finds the words that answer it; None = the nearest sentence is the answer
-    Raises: as `Retriever.search` and `Reader.read`.
+        reader: one that is loaded already; None = that of the options
+    Raises: as `Retriever.search`.
     """
-    result = retriever.search(question, options or AskOptions())
+    options = options or AskOptions()
+    result = retriever.search(question, options)
     if not result.matches:
         return _answer(result)
+    if reader is None and options.reader is not None:
+        reader = load_reader(options.reader)
     start = time.perf_counter()
     if reader is not None:
         first, *others = reader.read(question, result.matches, top=1 + OTHERS)
@@ -111,6 +115,17 @@ def ask(
     begin, end, score = nearest_sentence(question, result.matches[0], retriever)
     stage = Stage(name="nearest sentence", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1)
     return _answer(result, 0, begin, end, score, stages=[*result.stages, stage], notes=[*result.notes, NO_READER])
+
+
+def load_reader(model: str, **loading: Any) -> Reader:
+    """A reader.
+
+    Args:
+        model: for question answering: a folder or Hub name
+        loading: keywords of `load`
+    Raises: WeightsError: the model was not trained to find answers.
+    """
+    return Reader(pipeline("question-answering", model, **loading).model)
 
 
 def _answer(

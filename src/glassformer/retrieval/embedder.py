@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from glassformer.engine.pooling import PoolingSettings
-from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.retrieval.options import PASSAGE_TOKENS, StoreOptions
 from glassformer.retrieval.store import StoreSettings
@@ -51,6 +51,18 @@ class PassageEmbedder:
 
     def _stored(self, vectors: np.ndarray) -> np.ndarray:
         return unit(vectors) if self.settings.similarity == "cosine" else vectors
+
+
+def unloadable(model: str, problem: DataError | ConfigError, by_words: str) -> DataError:
+    """The error where the model of a store is not where it was.
+
+    Args:
+        by_words: the option that does without it
+    """
+    return DataError(
+        f"the store was made with the model {model}, which cannot be loaded: {problem}; where it was moved, give its "
+        f"folder: model= FOLDER; {by_words} searches by words alone"
+    )
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from glassformer.progress import Bar, no_bar
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.document import Document
-from glassformer.retrieval.embedder import PassageEmbedder, settings_of
+from glassformer.retrieval.embedder import PassageEmbedder, settings_of, unloadable
 from glassformer.retrieval.folder import FolderFile, Skipped, content_hash, walk
 from glassformer.retrieval.formats import read_document
 from glassformer.retrieval.opening import create_store, open_store
@@ -59,7 +59,7 @@ class StoreReport(Report, kind="store"):
     store: its folder
     document_count, passage_count: of those that can be searched
     model: that embedded them; None = search by words alone
-    changes: files by what became of them: added, changed, renamed, unchanged, removed
+    changes: files by what became of them: added, changed, renamed, unchanged, removed; also those without text
     embedded: passages that were embedded
     seconds: that it took; 0 = nothing was indexed
     unread: files that were not read, or not all of them
@@ -85,7 +85,12 @@ class StoreReport(Report, kind="store"):
         if not self.seconds:
             return []
         changes = ", ".join(f"{count:,} {what}" for what, count in self.changes.items() if count)
-        return [f"{changes or 'no files'}; {counted(self.embedded, 'passage')} embedded in {self.seconds:.1f} s"]
+        if not changes and not self.unread:
+            return [
+                "there are no files in the folder, or all are left out: by .gitignore, or names that begin with a dot"
+            ]
+        embedded = "" if self.model is None else f"; {counted(self.embedded, 'passage')} embedded"
+        return [f"files: {changes or 'none'}{embedded}; {self.seconds:.1f} s"]
 
     def tables(self) -> list[Table]:
         rows = [[unread.file, unread.reason] for unread in self.unread]
@@ -124,7 +129,12 @@ def index_folder(
     """
     root = as_path(folder).expanduser()
     if not root.is_dir():
-        raise DataError(f"{folder}: no such folder; give the folder of your documents")
+        kind = "not a folder" if root.exists() else "no such folder"
+        raise DataError(f"{folder}: {kind}; give the folder of your documents")
+    if root.resolve().is_relative_to(as_path(store).expanduser().resolve()):
+        raise DataError(
+            f"{store}: the documents are in this folder; give the store one of its own, such as {folder}.store"
+        )
     options = options or StoreOptions()
     if options.model is None and model is not None and model.folder is not None:
         options = replace(options, model=str(model.folder))
@@ -277,7 +287,9 @@ def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tup
         options: `model`: NO_MODEL = search by words alone; None = that of the store, or the default model
         loading: keywords of `load`
     Returns: the model, the options, and a note where the default model cannot be had.
+    Raises: DataError, ConfigError: the model cannot be loaded.
     """
+    wanted = options.model
     if (store / INDEX_FILE).exists():
         with closing(open_store(store)) as opened:
             settings = opened.settings
@@ -285,15 +297,17 @@ def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tup
         options = StoreOptions(**{**there, "model": settings.model or NO_MODEL, **given(options)})
     if options.model == NO_MODEL:
         return None, replace(options, model=None), ""
+    name = options.model or DEFAULT_MODEL
     try:
-        return (
-            load(options.model or DEFAULT_MODEL, **loading),
-            replace(options, model=options.model or DEFAULT_MODEL),
-            "",
-        )
+        model = load(name, **loading)
+        if as_path(name).expanduser().is_dir():  # so that a search in another folder has it
+            name = str(as_path(name).expanduser().resolve())
+        return model, replace(options, model=name), ""
     except (DataError, ConfigError) as error:
-        if options.model is not None:
+        if wanted is not None:
             raise
+        if options.model is not None:
+            raise unloadable(name, error, f"model= {NO_MODEL}") from error
         remark = (
             f"search is by words alone: the model {DEFAULT_MODEL} is not on this machine ({error}); for search by "
             "meaning give a sentence encoder: --model FOLDER"

@@ -72,6 +72,9 @@ class RetrievalOptions(Schema):
         dict[str, str] | None,
         Doc("Search passages with this metadata alone, as NAME=VALUE; can be repeated.", "Search"),
     ] = None
+    model: Annotated[
+        str | None, Doc("Where the model of the store is now, if it was moved: a folder or Hub name.", "Search")
+    ] = None
     candidates: Annotated[
         Count, Doc("Passages of each method that are fused, re-ranked or made diverse.", "Search")
     ] = 100
@@ -94,7 +97,7 @@ class AskOptions(RetrievalOptions):
     reader: Annotated[
         str | None,
         Doc(
-            "Reader: a question-answering model, or a language model that writes the answer; a folder or Hub name. "
+            "Reader: a question-answering model that finds the words that answer: a folder or Hub name. "
             "Default: the sentence that is nearest to the question."
         ),
     ] = None

@@ -28,7 +28,7 @@ from glassformer.files.schema import Schema
 from glassformer.model import Model, load
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
-from glassformer.retrieval.embedder import PassageEmbedder, unit
+from glassformer.retrieval.embedder import PassageEmbedder, unit, unloadable
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch
@@ -124,17 +124,37 @@ class Retriever:
         )
 
     @classmethod
-    def open(cls, store: str | Path, *, reranker: str | None = None, **loading: Any) -> Retriever:
+    def open(
+        cls,
+        store: str | Path,
+        *,
+        model: str | None = None,
+        method: str | None = None,
+        reranker: str | None = None,
+        **loading: Any,
+    ) -> Retriever:
         """Open a store with the model that it was made with.
 
         Args:
+            model: where that model is now: a folder or Hub name; None = where it was
+            method: of all searches: "bm25" needs no model, and none is loaded; None = any
             reranker: a cross-encoder: a folder or Hub name
             loading: keywords of `load`, for both models
+        Raises: DataError: there is no such store, or a model cannot be loaded. ConfigError: another model.
         """
         opened = open_store(store)
         settings = opened.settings
-        model = None if settings.model is None else load(settings.model, **{"revision": settings.revision, **loading})
-        return cls(opened, model, reranker=None if reranker is None else load(reranker, **loading))
+        if model is not None and settings.model is None:
+            raise ConfigError(f"model is {model!r}, and this store has no vectors: index the folder with a model")
+        encoder = None
+        if settings.model is not None and method != "bm25":
+            try:
+                encoder = load(model or settings.model, **{"revision": settings.revision, **loading})
+            except (DataError, ConfigError) as error:
+                if model is not None:
+                    raise
+                raise unloadable(settings.model, error, "method= bm25") from error
+        return cls(opened, encoder, reranker=None if reranker is None else load(reranker, **loading))
 
     def search(self, question: str, options: RetrievalOptions | None = None) -> RetrievalResult:
         """Find passages for a question.

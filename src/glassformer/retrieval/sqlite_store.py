@@ -30,13 +30,14 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_json_object
+from glassformer.files import error_reason, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
@@ -83,8 +84,13 @@ def open_folder(folder: Path) -> SqliteStore:
     """Open the store in a folder. Raises: DataError: there is none, or it is damaged or of another version."""
     index = folder / INDEX_FILE
     if not index.is_file():
-        kind = "is no store of documents" if folder.is_dir() else "no such folder"
-        raise DataError(f"{folder}: {kind}; `glassformer index FOLDER --output {folder}` makes one")
+        if folder.is_dir():
+            raise DataError(
+                f"{folder}: not a store of documents; `glassformer index {folder} --output STORE` makes one"
+            )
+        if folder.exists():
+            raise DataError(f"{folder}: not a store of documents, but a file; a store is a folder")
+        raise DataError(f"{folder}: no such folder; `glassformer index FOLDER --output {folder}` makes a store there")
     stored = read_json_object(index, DataError)
     if stored.get("version") != VERSION:
         raise DataError(
@@ -100,9 +106,25 @@ def open_folder(folder: Path) -> SqliteStore:
 def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
     """Make a store in a folder, or go on with one of the same settings.
 
-    Where another one answers there, it does so until `finish` of the new one.
+    Where another one answers there, it does so until `finish` of the new one. Where that one is of the same model in
+    another folder, it continues with the new name.
+
+    Raises: DataError: the folder cannot be made.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as problem:
+        raise DataError(
+            f"{folder}: a file of this name is there, and a store is a folder; give another name"
+        ) from problem
+    except OSError as problem:
+        raise DataError(f"{folder}: the folder of the store cannot be made: {error_reason(problem)}") from problem
+    if (folder / INDEX_FILE).exists():
+        there = open_folder(folder)
+        if settings.continues(there.settings):
+            there.rename_model(settings)
+            return there
+        there.close()
     digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
     store = SqliteStore(folder, f"passages-{digest}.sqlite", settings)
     if not (folder / INDEX_FILE).exists():
@@ -270,6 +292,18 @@ class SqliteStore(Store):
                 with suppress(OSError):  # another process has it open, and its system keeps it
                     path.unlink()
 
+    def rename_model(self, settings: StoreSettings) -> None:
+        """Note where the model of the store is now.
+
+        Args:
+            settings: that differ from those of the store in the name of the model, and rounding
+        """
+        if (settings.model, settings.revision) == (self.settings.model, self.settings.revision):
+            return
+        self.settings = replace(self.settings, model=settings.model, revision=settings.revision)
+        with self._errors(), self._transaction():
+            self._set(settings=plain(self.settings))
+
     # ------------------------------------------------------------------------------------------------- reading
 
     @property
@@ -295,7 +329,8 @@ class SqliteStore(Store):
         return sorted((name, reason) for name, reason in rows)
 
     def counts(self) -> Counts:
-        documents, vectors = self._all("SELECT (SELECT COUNT(*) FROM documents), (SELECT COUNT(*) FROM vectors)")[0]
+        with_text = "SELECT COUNT(*) FROM documents WHERE content IN (SELECT content FROM passages)"
+        documents, vectors = self._all(f"SELECT ({with_text}), (SELECT COUNT(*) FROM vectors)")[0]
         return Counts(documents, int(self._get("passages")), vectors)
 
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from glassformer.retrieval.passage import Passage, PassageMatch
 
 VERSION = 1
 """Of what a store holds; raised where a table or key gets another meaning."""
+SAME_COSINE = 0.9999
+"""Least cosine of two probes of one model: 32-bit numbers differ by some 1e-6, a precision of 8 bits by 1e-3."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,19 @@ class StoreSettings(Schema):
     size: int = 256
     overlap: int = 32
     language: str = "en"
+
+    def continues(self, other: StoreSettings) -> bool:
+        """Whether passages of both may be in one store: those of one model, wherever its folder is now.
+
+        The probe tells models apart; of one model it differs by rounding between machines.
+        """
+        if replace(self, model=other.model, revision=other.revision, probe=other.probe) != other:
+            return False
+        if self.model is None or other.model is None:
+            return self.model is other.model
+        one, two = np.array(self.probe), np.array(other.probe)
+        lengths = float(np.linalg.norm(one) * np.linalg.norm(two))
+        return one.shape == two.shape and float(one @ two) >= SAME_COSINE * lengths
 
 
 class ContentBatch(NamedTuple):

@@ -1,0 +1,198 @@
+"""`glassformer index`, `find` and `ask`: answers and places on the screen, JSON, questions line by line, and errors."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import glassformer.retrieval.indexing as indexing
+from tests.cli.conftest import Command
+from tests.retrieval.encoders import write_documents
+
+ANSWER = "The lighthouse was built in 1874."
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Documents, one of which is damaged, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    write_documents(tmp_path / "notes")
+    (tmp_path / "notes/damaged.pdf").write_bytes(b"%PDF-1.4\n nothing")
+    return Path("notes")
+
+
+@pytest.fixture
+def store(folder: Path, command: Command) -> Path:
+    """A store of the documents, for search by words."""
+    done = command("index", folder, "--output", "notes.store", "--model", "none")
+    assert done.returncode == 0, done.stderr
+    return Path("notes.store")
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_index_says_what_was_done_and_what_was_not_read(folder: Path, command: Command) -> None:
+    done = command("index", folder, "--output", "notes.store", "--model", "none")
+    assert done.returncode == 0, done.stderr
+    assert "notes.store: 3 documents, 5 passages; search by words alone" in done.stdout
+    assert "damaged.pdf" in done.stdout and "it is no PDF, or a damaged one" in done.stdout
+    assert "files: 4 added; " in done.stdout and "embedded" not in done.stdout
+    assert 'glassformer ask "your question" --store notes.store' in done.stdout
+    (folder / "tower.md").unlink()
+    (folder / "new.txt").write_text("Something new.")
+    again = command("index", folder, "--output", "notes.store", "--json")
+    report = json.loads(again.stdout)
+    assert {what: count for what, count in report["changes"].items() if count} == {
+        "unchanged": 3, "added": 1, "removed": 1,
+    }  # fmt: skip
+    assert (report["document_count"], report["model"]) == (3, None)
+    status = command("index", "notes.store", "--status")
+    assert "3 documents" in status.stdout and "damaged.pdf" in status.stdout and "files:" not in status.stdout
+    assert [x["file"] for x in json.loads(command("index", "notes.store", "--status", "--json").stdout)["unread"]] == [
+        "damaged.pdf"
+    ]
+
+
+def test_a_folder_without_files_or_text(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "empty").mkdir()
+    done = command("index", tmp_path / "empty", "--output", tmp_path / "store", "--model", "none")
+    assert done.returncode == 0 and "there are no files in the folder" in done.stdout and "next:" not in done.stdout
+    (tmp_path / "empty/photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    done = command("index", tmp_path / "empty", "--output", tmp_path / "store")
+    assert "0 documents, 0 passages" in done.stdout and "it is a PNG image" in done.stdout
+    assert "next:" not in done.stdout
+
+
+def test_what_gitignore_names(folder: Path, command: Command) -> None:
+    pytest.importorskip("pathspec")
+    (folder / ".gitignore").write_text("*.csv\n")
+    done = command("index", folder, "--output", "a", "--model", "none", "--exclude", "*.pdf", "--json")
+    assert (json.loads(done.stdout)["document_count"], json.loads(done.stdout)["unread"]) == (2, [])
+    done = command("index", folder, "--output", "a", "--no-gitignore", "--exclude", "*.pdf", "--json")
+    assert json.loads(done.stdout)["document_count"] == 3
+
+
+def test_find(store: Path, command: Command) -> None:
+    done = command("find", "which ship turned?", "--store", store, "--top", 1, "--trace")
+    assert done.returncode == 0, done.stderr
+    heading, passages, trace = done.stdout.strip().split("\n\n")
+    assert heading == "which ship turned?" and passages.split("\n")[1].startswith("tower.md:8 ")
+    assert "The ship turned at once." in plain(passages)
+    assert [line.split()[0] for line in trace.split("\n")] == ["stage", "bm25"]
+    result = json.loads(command("find", "fruit", "--store", store, "--folder", "notes", "--json").stdout)
+    assert result["method"] == "bm25" and {x["file"] for x in result["matches"]} == {"notes/prices.csv"}
+    result = json.loads(command("find", "fruit", "--store", store, "--where", "price=4", "--json").stdout)
+    assert [x["metadata"]["fruit"] for x in result["matches"]] == ["pear"]
+    assert "no passage for: xyzzy" in command("find", "xyzzy", "--store", store).stdout
+
+
+def test_ask(store: Path, command: Command) -> None:
+    done = command("ask", "When was the lighthouse built?", "--store", store, "--trace")
+    assert done.returncode == 0, done.stderr
+    question, answer, place, passages, *_ = done.stdout.split("\n\n")
+    assert (question, answer, place) == ("When was the lighthouse built?", ANSWER, "from tower.md:4")
+    assert passages.split("\n")[1].startswith("tower.md:4 ")
+    assert "nearest sentence" in done.stdout
+    report = json.loads(command("ask", "When was the lighthouse built?", "--store", store, "--json").stdout)
+    text = Path("notes/tower.md").read_text()
+    assert (report["kind"], report["answer"], text[report["start"] : report["stop"]]) == ("answer", ANSWER, ANSWER)
+    assert "The documents have nothing about this." in command("ask", "xyzzy", "--store", store).stdout
+
+
+def test_a_question_a_line(store: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = "When was the lighthouse built?\n\n  which fruit is red?  \n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(questions))
+    done = command("ask", "--store", store)
+    assert done.returncode == 0, done.stderr
+    assert ANSWER in done.stdout and "Apples are red." in done.stdout
+    assert "question>" not in done.stdout and plain(done.stdout).count("--reader MODEL") == 1
+    monkeypatch.setattr("sys.stdin", io.StringIO(questions))
+    lines = command("ask", "--store", store, "--json").stdout.splitlines()
+    assert [json.loads(line)["question"] for line in lines] == [
+        "When was the lighthouse built?", "which fruit is red?",
+    ]  # fmt: skip
+
+
+def test_the_prompt_of_a_terminal(store: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["which ship turned?"])
+    prompts = []
+
+    def read(prompt: str = "") -> str:
+        prompts.append(prompt)
+        if (line := next(typed, None)) is None:
+            raise EOFError
+        return line
+
+    monkeypatch.setattr("builtins.input", read)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    done = command("ask", "--store", store)
+    assert done.returncode == 0 and "The ship turned at once." in done.stdout
+    assert prompts == ["question> ", "question> "]
+
+
+def test_without_the_default_model_search_is_by_words(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "DEFAULT_MODEL", "no-such-organisation/encoder")
+    done = command("index", folder, "--output", "notes.store", "--offline")
+    assert done.returncode == 0, done.stderr
+    assert "note: search is by words alone: the model no-such-organisation/encoder" in done.stderr
+    assert "--model FOLDER" in done.stderr
+    again = command("index", folder, "--output", "notes.store", "--offline")
+    assert again.returncode == 0 and "files: 4 unchanged" in again.stdout
+
+
+def test_a_reader_of_another_kind(store: Path, command: Command, minilm: Path) -> None:
+    done = command("ask", "When was the lighthouse built?", "--store", store, "--reader", minilm)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "question-answering" in done.stderr
+
+
+def test_by_meaning(folder: Path, command: Command, minilm: Path) -> None:
+    done = command("index", folder, "--output", "notes.store", "--model", minilm)
+    assert done.returncode == 0, done.stderr
+    assert "search by words, and meaning by" in done.stdout and "5 passages embedded" in done.stdout
+    report = json.loads(command("ask", "vessel", "--store", "notes.store", "--json").stdout)
+    assert report["method"] == "fusion" and report["answer"] in ("A ship saw the light.", "The ship turned at once.")
+    assert (
+        json.loads(command("find", "vessel", "--store", "notes.store", "--method", "bm25", "--json").stdout)["matches"]
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["index", "notes"], "--output is missing; give the folder of the store that is made: --output notes.store"),
+        (["index", "none", "--output", "s"], "none: no such folder; give the folder of your documents"),
+        (["index", "notes/tower.md", "--output", "s"], "notes/tower.md: not a folder"),
+        (["index", "notes", "--output", "notes/tower.md"], "a file of this name is there, and a store is a folder"),
+        (["index", "notes", "--output", "notes"], "the documents are in this folder; give the store one of its own"),
+        (["index", "notes", "--output", "."], "the documents are in this folder"),
+        (["index", "notes", "--output", "s", "--model", "no-such/model", "--offline"], "no-such/model"),
+        (
+            ["index", "notes", "--output", "s", "--model", "none", "--overlap", "9", "--size", "9"],
+            "passages would never",
+        ),
+        (["index", "notes", "--status"], "notes: not a store of documents"),
+        (["find", "x", "--store", "none"], "none: no such folder; `glassformer index FOLDER --output none` makes"),
+        (["find", "x", "--store", "notes/tower.md"], "not a store of documents, but a file"),
+        (["find", " ", "--store", "notes.store"], "the question is empty; ask something"),
+        (["find", "x", "--store", "notes.store", "--method", "dense"], "this store has no vectors"),
+        (["find", "x", "--store", "notes.store", "--model", "m"], "this store has no vectors"),
+        (["find", "x", "--store", "notes.store", "--where", "year"], "--where takes name=value"),
+        (["ask", "x", "--store", "notes.store", "--top", "0"], "--top is 0"),
+        (["ask", "ship", "--store", "notes.store", "--reader", "no-such-folder", "--offline"], "no-such-folder"),
+    ],
+)
+def test_errors(store: Path, command: Command, arguments: list[str], message: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert message in plain(done.stderr)
+    assert "Traceback" not in done.stderr
+    assert not Path("s").exists()
