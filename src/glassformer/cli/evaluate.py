@@ -1,5 +1,7 @@
 """`glassformer evaluate RUN`: metrics of a trained model with 95% confidence intervals, next to simple baselines.
 
+`glassformer evaluate STORE --queries FILE`: recall and ranking of the search methods of a store of documents.
+
 `glassformer reproduce CHAPTER`: published results of a book, reproduced.
 """
 
@@ -13,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json, command
+from glassformer.cli.options import Json, Only, command
 from glassformer.cli.screen import first_words, notes, say, show, show_next, visible
 from glassformer.data.options import ReadingOptions
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
+from glassformer.files.schema import given
 from glassformer.progress import progress_bar, spinner
+from glassformer.retrieval.options import QueryOptions, RetrievalOptions
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import Evaluation
@@ -29,12 +33,15 @@ def evaluate(
     run: Annotated[
         str,
         typer.Argument(
-            help="Run folder, of one or several random seeds; with --task any model folder or Hub name.",
+            help="Run folder, of one or several random seeds; with --task any model folder or Hub name; with --queries "
+            "a store of documents.",
             show_default=False,
         ),
     ],
     options: EvaluationRequest,
     reading: ReadingOptions,
+    queries: QueryOptions,
+    search: Annotated[RetrievalOptions, Only(["candidates", "dense_weight", "rerank"])],
     json: Json = False,
 ) -> None:
     """Evaluate a trained model: metrics with 95% bootstrap confidence intervals, next to baselines.
@@ -52,9 +59,16 @@ def evaluate(
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --by corpus[/]  which corpus has most errors
 
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk[/]
+
+    [cyan]glassformer evaluate notes.store --queries queries.csv[/]  recall@k, MRR and nDCG of the search methods
     """
-    if given := reading.keywords():
-        options = replace(options, format={**(options.format or {}), **given})
+    if queries.queries is not None or (Path(run).expanduser() / "store.json").is_file():
+        _evaluate_store(run, queries, search, options, reading, json)
+        return
+    if unused := {**given(queries), **given(search)}:
+        raise ConfigError(f"{next(iter(unused))}= is for a store of documents, with queries= FILE")
+    if own := reading.keywords():
+        options = replace(options, format={**(options.format or {}), **own})
     with notes():
         with spinner("starting"):
             from glassformer.evaluation.request import evaluate_by_options, evaluate_seeds
@@ -72,6 +86,37 @@ def evaluate(
         return
     say("\nnot saved; --output FOLDER saves it" if folder is None else f"\nsaved in {folder}")
     show_next(_next_commands(run, evaluation, own_folder if folder == own_folder else None))
+
+
+def _evaluate_store(
+    store: str,
+    queries: QueryOptions,
+    search: RetrievalOptions,
+    options: EvaluationRequest,
+    reading: ReadingOptions,
+    json: bool,
+) -> None:
+    """Evaluate the search of a store. Raises: ConfigError: no queries, or an option of a model's evaluation."""
+    if queries.queries is None:
+        raise ConfigError(f"{store} is a store of documents; give queries= FILE, of questions with a file or an answer")
+    if unused := given(options).keys() - {"columns", "device", "format"}:
+        raise ConfigError(f"{min(unused)}= is for the evaluation of a model; with queries= a store is evaluated")
+    with notes():
+        with spinner("starting"):
+            from glassformer.reports.page import check_html_path, report_page, write_page
+            from glassformer.retrieval.evaluation import evaluate_store
+
+        html = None if queries.html is None else check_html_path(queries.html)
+        report = evaluate_store(
+            store, queries.queries, search, columns=options.columns, bar=progress_bar,
+            reading={**(options.format or {}), **reading.keywords()},
+            loading={} if options.device is None else {"device": options.device},
+        )  # fmt: skip
+    if html is not None:
+        write_page(html, report_page(report))
+    show(report, json)
+    if html is not None and not json:
+        say(f"\nsaved in {html}")
 
 
 def _next_commands(model: str, evaluation: Evaluation, saved: Path | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from glassformer.errors import ConfigError
@@ -11,6 +12,8 @@ from glassformer.files.schema import Count, Doc, NonNegativeInt, Positive, Schem
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 NO_MODEL = "none"
+
+EVALUATION = "A store of documents"
 
 PASSAGE_TOKENS = 256
 """Default passage size: what the usual embedding models were trained with, or more."""
@@ -88,6 +91,21 @@ class RetrievalOptions(Schema):
         Annotated[float, at_least(0.0, 1.0)],
         Doc("Maximal marginal relevance: 0 = by score alone, 1 = as different as can be.", "Search"),
     ] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions(Schema):
+    """What the search of a store is evaluated on."""
+
+    queries: Annotated[
+        str | None,
+        Doc(
+            "Evaluate the search of a store on a CSV, JSON Lines or SQuAD file of questions, each with a file or an "
+            "answer that is to be retrieved.",
+            EVALUATION,
+        ),
+    ] = None
+    html: Annotated[Path | None, Doc("Write the report to this HTML file (self-contained) as well.", EVALUATION)] = None
 
 
 @dataclass(frozen=True, kw_only=True)

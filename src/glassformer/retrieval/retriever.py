@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,6 +104,21 @@ def _text(match: PassageMatch, whole: bool) -> str:
     return text if whole or len(text) <= EXCERPT else f"{text[:EXCERPT].rsplit(' ', 1)[0]} …"
 
 
+class Rankings(NamedTuple):
+    """The candidates for a question, by each method of a search.
+
+    method: bm25, dense or fusion
+    scores: those methods that it needs, and rerank: passages with their scores, the best first
+    passages: by id
+    stages: of the search, with their times
+    """
+
+    method: str
+    scores: dict[str, Scored]
+    passages: dict[int, PassageMatch]
+    stages: list[Stage]
+
+
 class Retriever:
     """Searches a store.
 
@@ -162,31 +177,39 @@ class Retriever:
         Raises: DataError: the question is empty. ConfigError: the method needs a model, and there is none.
         """
         options = options or RetrievalOptions()
+        ranked = self.rankings(question, options)
+        scores, passages, timer = dict(ranked.scores), ranked.passages, _Timer(ranked.stages)
+        order = scores.get("rerank", scores[ranked.method])
+        if options.diversity and self.store.settings.model is not None:
+            with timer.stage("diversity", order):
+                order = self._diverse(order, options)
+        scores.pop("fusion", None)
+        by_method = {name: dict(of_method) for name, of_method in scores.items()}
+        matches = [
+            replace(passages[id], score=score, scores={n: s[id] for n, s in by_method.items() if id in s})
+            for id, score in order[: options.top]
+        ]
+        return RetrievalResult(question=question, method=ranked.method, matches=matches, stages=timer.stages)
+
+    def rankings(self, question: str, options: RetrievalOptions) -> Rankings:
+        """Rank the candidates of each method for a question. Raises: as `search`."""
         if not isinstance(question, str) or not question.strip():
             raise DataError("the question is empty; ask something, such as: When was the lighthouse built?")
         method = options.method or ("bm25" if self.embedder is None else "fusion")
         timer = _Timer()
         scores = self._scores(question, method, options, timer)
-        ranked = _fused(scores, options.dense_weight) if method == "fusion" else scores[method]
-        passages = {x.id: x for x in self.store.matches([id for id, _ in ranked])}
-        order = [(id, score) for id, score in ranked if id in passages]
+        if method == "fusion":
+            scores["fusion"] = fused(scores, options.dense_weight)
+        passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method]])}
+        # Another process may have removed some since they were searched.
+        scores = {name: [x for x in ranking if x[0] in passages] for name, ranking in scores.items()}
         if self.reranker is not None:
+            order = scores[method]
             with timer.stage("rerank", order):
                 again = self.reranker.score([(question, passages[id].text) for id, _ in order])
-                scores["rerank"] = [
-                    (id, float(score)) for (id, _), score in zip(order, np.atleast_1d(again), strict=True)
-                ]
-                order = sorted(scores["rerank"], key=lambda x: -x[1])
-        if options.diversity and self.store.settings.model is not None:
-            with timer.stage("diversity", order):
-                order = self._diverse(order, options)
-        best = order[: options.top]
-        by_method = {name: dict(of_method) for name, of_method in scores.items()}
-        matches = [
-            replace(passages[id], score=score, scores={n: s[id] for n, s in by_method.items() if id in s})
-            for id, score in best
-        ]
-        return RetrievalResult(question=question, method=method, matches=matches, stages=timer.stages)
+                pairs = zip(order, np.atleast_1d(again), strict=True)
+                scores["rerank"] = sorted(((id, float(score)) for (id, _), score in pairs), key=lambda x: -x[1])
+        return Rankings(method, scores, passages, timer.stages)
 
     def _scores(self, question: str, method: str, options: RetrievalOptions, timer: _Timer) -> dict[str, Scored]:
         """What each method finds."""
@@ -226,7 +249,7 @@ class Retriever:
         return [order[i] for i in taken]
 
 
-def _fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
+def fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
     """Reciprocal rank fusion; weights sum to 1, of equal scores the lowest id is first."""
     weights = {"bm25": 1 - dense_weight, "dense": dense_weight}
     total: dict[int, float] = {}
@@ -239,8 +262,8 @@ def _fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
 class _Timer:
     """Stages with their times."""
 
-    def __init__(self) -> None:
-        self.stages: list[Stage] = []
+    def __init__(self, stages: Sequence[Stage] = ()) -> None:
+        self.stages = list(stages)
 
     @contextmanager
     def stage(self, name: str, results: Sequence[object]) -> Iterator[None]:
