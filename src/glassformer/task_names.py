@@ -82,7 +82,7 @@ TABLE = (
     TaskNames(
         "answer",
         "question-answering",
-        "span:Answer",
+        "span:AnswerText",
         "question_answering:QuestionAnswering",
         "distilbert/distilbert-base-cased-distilled-squad",
     ),

@@ -11,7 +11,7 @@ import glassformer
 import glassformer.retrieval
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
-from glassformer.retrieval.answer import DocumentAnswer, ask
+from glassformer.retrieval.answer import Answer, ask
 from glassformer.retrieval.indexing import index_folder
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import AskOptions, RetrievalOptions
@@ -113,7 +113,7 @@ def test_an_empty_question(retriever: Retriever, question: str) -> None:
     ['NEAR("', '"' * 13, "word " * 10_000, "\x00", "a AND OR NOT", "🦆", "灯台", "'; DROP TABLE passages"],
 )
 def test_any_question_is_a_question(retriever: Retriever, question: str) -> None:
-    assert isinstance(ask(question, retriever), DocumentAnswer)
+    assert isinstance(ask(question, retriever), Answer)
 
 
 def test_an_answer_is_a_sentence_with_its_place(retriever: Retriever) -> None:
@@ -122,7 +122,7 @@ def test_an_answer_is_a_sentence_with_its_place(retriever: Retriever) -> None:
     assert answer.source.place == "tower.md:4" and answer.score == 0.8
     assert answer.source.text[answer.start - answer.source.start : answer.stop - answer.source.start] == answer.answer
     assert "question-answering model" in answer.notes[0] and "tower.md:4" in str(answer)
-    assert DocumentAnswer.from_dict(answer.to_dict()) == answer
+    assert Answer.from_dict(answer.to_dict()) == answer
     assert ask("zebra", Retriever(retriever.store)).answer == ""
 
 
@@ -144,4 +144,4 @@ def test_a_reader_answers_with_words_and_their_place(retriever: Retriever, tmp_p
         )
         assert (answer.start, answer.stop) == (read[0].file_start, read[0].file_stop)
     assert [x.text for x in answer.others] == [x.text for x in read[1:] if x.answered]
-    assert answer.stages[-1].name == "read" and DocumentAnswer.from_dict(answer.to_dict()) == answer
+    assert answer.stages[-1].name == "read" and Answer.from_dict(answer.to_dict()) == answer

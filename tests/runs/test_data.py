@@ -12,15 +12,15 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.runs.config import DataConfig
 from glassformer.runs.data import check_unused_columns, read_usable
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.span import Answer
+from glassformer.tasks.span import AnswerText
 from glassformer.tasks.transcribe.task import Transcribe
 
 
 def test_a_column_that_numbers_the_rows_is_in_nobodys_way() -> None:
     row = {"id": "56be", "question": "Which?", "context": "Rome", "answers": {"text": ["Rome"], "answer_start": [0]}}
-    check_unused_columns(InMemoryRows([row]), Answer.COLUMNS, [])
+    check_unused_columns(InMemoryRows([row]), AnswerText.COLUMNS, [])
     with pytest.raises(ConfigError, match="unused columns 'titel'"):
-        check_unused_columns(InMemoryRows([{**row, "titel": "x"}]), Answer.COLUMNS, [])
+        check_unused_columns(InMemoryRows([{**row, "titel": "x"}]), AnswerText.COLUMNS, [])
 
 
 def test_unused_columns_name_what_is_read_and_what_to_type() -> None:

@@ -16,7 +16,7 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.span import Answer, AnswerWindow, answers_of, span_of, tuned_threshold
+from glassformer.tasks.span import AnswerText, AnswerWindow, answers_of, span_of, tuned_threshold
 from tests.tasks.word_pieces import NUMBER, check_passes, families_for, tiny_model
 
 HEAD = "question-answering"
@@ -28,8 +28,8 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def reader(family: str = "bert", *, max_tokens: int = 14, stride: int = 3, **options: Any) -> Answer:
-    return Answer(tiny_model(family, HEAD), max_tokens=max_tokens, stride=stride, **options)
+def reader(family: str = "bert", *, max_tokens: int = 14, stride: int = 3, **options: Any) -> AnswerText:
+    return AnswerText(tiny_model(family, HEAD), max_tokens=max_tokens, stride=stride, **options)
 
 
 def rows_of(*rows: dict[str, Any]) -> RowSequence:
@@ -83,7 +83,7 @@ def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> 
 
     model = glassformer.load(minilm, task=HEAD)
     questions = read_rows(shared / "data" / "xquad" / "xquad.en.shared.json.gz")[:60]
-    objective = Answer(model, max_tokens=128, stride=32)
+    objective = AnswerText(model, max_tokens=128, stride=32)
     examples = objective.encode(questions)
     wanted = {row["answers"][0]["text"].lower().replace(" ", "") for row in questions}
     found = set()
@@ -145,7 +145,7 @@ def test_rows_that_do_not_fit(change: dict[str, Any], message: str) -> None:
 
 
 def test_answers_may_come_from_a_table() -> None:
-    columns = dict(Answer.COLUMNS)
+    columns = dict(AnswerText.COLUMNS)
     row = {"answers": "deans", "answer_start": "5"}
     assert answers_of(row, "jeff deans works", columns) == [(5, 10)]
     assert answers_of({"answers": None}, "jeff", columns) == answers_of({"answers": []}, "jeff", columns) == []
@@ -184,7 +184,7 @@ class Planted:
     def __init__(self, spans: list[tuple[int, int]], scores: list[float]) -> None:
         self.spans, self.scores = spans, scores
 
-    def __call__(self, task: Answer, item: Any) -> Output:
+    def __call__(self, task: AnswerText, item: Any) -> Output:
         start, end = torch.zeros(2, 1, item.tokens)
         firsts = itertools.accumulate(item.flow.packing.lengths, initial=0)
         for first, index in zip(firsts, item.indices, strict=False):
@@ -193,7 +193,7 @@ class Planted:
         return task.split_packed(Output(start_logits=start, end_logits=end), item)
 
 
-def metrics_of(task: Answer, rows: RowSequence, planted: Planted) -> dict[str, float]:
+def metrics_of(task: AnswerText, rows: RowSequence, planted: Planted) -> dict[str, float]:
     examples, metric = task.encode(rows), task.metric()
     for index in range(len(examples)):  # a batch a window: the windows of a question may be far apart
         item = task.collate([examples[index]], [index])
@@ -223,12 +223,12 @@ def test_a_sample_has_all_windows_of_its_questions() -> None:
     assert task.with_siblings(examples, np.array([1, 0])).tolist() == [1, 0]
 
 
-def task_of(tokens: int = 4_096) -> Answer:
-    task = Answer(tiny_model("bert", "question-answering"), max_tokens=14, stride=3)
+def task_of(tokens: int = 4_096) -> AnswerText:
+    task = AnswerText(tiny_model("bert", "question-answering"), max_tokens=14, stride=3)
     return task.for_evaluation(tokens=tokens)
 
 
-def plant(task: Answer, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def plant(task: AnswerText, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     """A head that begins and ends its answers at a word, the later in the text the surer, and else says none."""
 
     def answers(output: Any, item: Any) -> list[tuple[Tensor, Tensor]]:
@@ -326,7 +326,7 @@ def test_a_run_keeps_the_threshold_of_its_validation_rows(tmp_path: Path) -> Non
     metrics = first.train().metrics
     loaded = load(tmp_path / "run" / "model", task=HEAD)
     assert tuned_threshold(loaded) == tuned_threshold(first.model) == metrics["no_answer_threshold"]
-    task = Answer(loaded, max_tokens=14, stride=3)
+    task = AnswerText(loaded, max_tokens=14, stride=3)
     values = task.metrics(list(task.predict(rows_of()))).values()
     assert {name: values[name] for name in ("f1", "exact_match")} == pytest.approx(
         {name: metrics[name] for name in ("f1", "exact_match")}

@@ -19,7 +19,7 @@ from glassformer.progress import progress_bar, spinner
 from glassformer.retrieval.options import AskOptions, DocumentOptions, RetrievalOptions, StoreOptions
 
 if TYPE_CHECKING:
-    from glassformer.retrieval.answer import DocumentAnswer
+    from glassformer.retrieval.answer import Answer
     from glassformer.retrieval.retriever import RetrievalResult, Retriever
 
 StorePath = Annotated[
@@ -158,7 +158,7 @@ def _retriever(store: str, options: RetrievalOptions, loading: Loading) -> Retri
         )
 
 
-def _show(result: RetrievalResult | DocumentAnswer, trace: bool, json: bool, indent: int | None = 2) -> None:
+def _show(result: RetrievalResult | Answer, trace: bool, json: bool, indent: int | None = 2) -> None:
     show(result, json, indent=indent)
     if trace and not json:
         typer.echo()

@@ -12,6 +12,7 @@ Read in this order:
     indexing.py      folder → store, or what changed in it; embedder.py: passages and questions → vectors
     vectors.py       exact search over vectors; clusters.py: k-means
     retriever.py     question → passages: BM25, dense, fusion, re-ranking, diversity
+    reader.py        question, passages → the words that answer it
     answer.py        question → answer with its source
 """
 
@@ -23,16 +24,18 @@ from typing import TYPE_CHECKING
 from glassformer.files.lazy import LazyPackage
 
 if TYPE_CHECKING:
-    from glassformer.retrieval.answer import DocumentAnswer, ask
+    from glassformer.retrieval.answer import Answer, ask
     from glassformer.retrieval.indexing import index_folder
     from glassformer.retrieval.opening import open_store
+    from glassformer.retrieval.reader import Reader
     from glassformer.retrieval.retriever import Retriever
     from glassformer.retrieval.store import Store
 
-__all__ = ["DocumentAnswer", "Retriever", "Store", "ask", "index_folder", "open_store"]
+__all__ = ["Answer", "Reader", "Retriever", "Store", "ask", "index_folder", "open_store"]
 
 _LAZY = {
-    "DocumentAnswer": "glassformer.retrieval.answer",
+    "Answer": "glassformer.retrieval.answer",
+    "Reader": "glassformer.retrieval.reader",
     "Retriever": "glassformer.retrieval.retriever",
     "Store": "glassformer.retrieval.store",
     "ask": "glassformer.retrieval.answer",

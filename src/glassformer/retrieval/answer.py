@@ -34,7 +34,7 @@ NO_READER = (
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DocumentAnswer(Report, kind="answer"):
+class Answer(Report, kind="answer"):
     """An answer from documents, with the passage that says it.
 
     question: as it was asked
@@ -93,7 +93,7 @@ class DocumentAnswer(Report, kind="answer"):
 
 def ask(
     question: str, retriever: Retriever, options: AskOptions | None = None, *, reader: Reader | None = None
-) -> DocumentAnswer:
+) -> Answer:
     """Answer a question from the documents of a store.
 
     Args:
@@ -135,7 +135,7 @@ def _answer(
     end: int = 0,
     score: float | None = None,
     **more: Any,
-) -> DocumentAnswer:
+) -> Answer:
     """An answer.
 
     Args:
@@ -143,7 +143,7 @@ def _answer(
     """
     source = None if passage is None else result.matches[passage]
     text, first = ("", 0) if source is None else (source.text[begin:end], source.start)
-    return DocumentAnswer(
+    return Answer(
         question=result.question, answer=text, passage=passage, start=first + begin, stop=first + end, score=score,
         matches=result.matches, method=result.method, **{"stages": result.stages, "notes": result.notes, **more},
     )  # fmt: skip

@@ -34,7 +34,7 @@ from glassformer.tasks.metrics.answers import LONGEST, ranked_spans
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipeline_registry import pipeline
 from glassformer.tasks.question_answering import word_place
-from glassformer.tasks.span import Answer, Question, check_asked
+from glassformer.tasks.span import AnswerText, Question, check_asked
 
 if TYPE_CHECKING:
     from glassformer.text.engine import EncodedRow
@@ -97,7 +97,7 @@ class Reader:
     Args:
         model: one loaded with task="question-answering", or its folder or name
         weight: of the reader in the joint score, 0 to 1; 1 = the search only chooses the passages
-        window, stride: tokens of a window, and those that neighbours share; see `Answer`
+        window, stride: tokens of a window, and those that neighbours share; see `AnswerText`
         longest: tokens of the longest answer
     Raises: WeightsError: the model was not trained to find answers. UnsupportedError: it cannot be.
     """
@@ -114,7 +114,7 @@ class Reader:
         if not 0 <= weight <= 1:
             raise ConfigError(f"weight is {safe_repr(weight)}; it must be a number from 0 to 1")
         self.model, self.weight = pipeline("question-answering", model).model, weight
-        self.task = Answer(self.model, max_tokens=window, stride=stride, longest=longest)
+        self.task = AnswerText(self.model, max_tokens=window, stride=stride, longest=longest)
 
     def read(self, question: str, passages: Sequence[RankedPassage], *, top: int = 1) -> list[PassageSpan]:
         """The best answers to a question in passages, best first; none overlaps a better one of the same place.

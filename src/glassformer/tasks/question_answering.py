@@ -24,7 +24,7 @@ from glassformer.tasks.metrics.answers import ranked_spans
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import ExtractedAnswer, Results
-from glassformer.tasks.span import Answer, Question, check_asked, tuned_threshold
+from glassformer.tasks.span import AnswerText, Question, check_asked, tuned_threshold
 
 if TYPE_CHECKING:
     from glassformer.text.engine import EncodedRow
@@ -109,7 +109,7 @@ class QuestionAnswering(Pipeline):
         return super().__call__(texts, **options)
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        task = Answer(self.model, max_tokens=options.get("max_seq_len"), stride=options.get("doc_stride"))
+        task = AnswerText(self.model, max_tokens=options.get("max_seq_len"), stride=options.get("doc_stride"))
         asked = [shortened(self.model.tokenizer, row["question"], options.get("max_question_len")) for row in batch]
         encoding = task.windows(asked, [row["context"] for row in batch])
         questions = [Question(question, row["context"], []) for question, row in zip(asked, batch, strict=True)]

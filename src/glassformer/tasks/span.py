@@ -125,7 +125,7 @@ def tuned_threshold(model: LoadedModel) -> float | None:
 
     Raises: ConfigError: it is no number.
     """
-    own = (model.config.get("task_specific_params") or {}).get(Answer.HEAD) or {}
+    own = (model.config.get("task_specific_params") or {}).get(AnswerText.HEAD) or {}
     if THRESHOLD not in own:
         return None
     value = own[THRESHOLD]
@@ -141,7 +141,7 @@ def keep_threshold(model: LoadedModel, threshold: float) -> None:
     """Note the threshold of "no answer" in the config of a model, with which it is saved."""
     settings = dict(model.config.get("task_specific_params") or {})
     value = threshold if np.isfinite(threshold) else None  # JSON has no infinity
-    settings[Answer.HEAD] = {**(settings.get(Answer.HEAD) or {}), THRESHOLD: value}
+    settings[AnswerText.HEAD] = {**(settings.get(AnswerText.HEAD) or {}), THRESHOLD: value}
     model.config["task_specific_params"] = settings
 
 
@@ -176,7 +176,7 @@ def check_question(where: str, tokens: int, most: int, *, window: int, stride: i
         )
 
 
-class Answer(RowTask):
+class AnswerText(RowTask):
     """Where a context answers a question, or that it does not.
 
     `answers` is as in SQuAD: a list of {"text", "answer_start"}, or an object with a list of each. Or it is a text, and

@@ -39,7 +39,7 @@ from glassformer.tasks.generate.prompts import tldr
 from glassformer.tasks.generate.settings import recommended
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapUnion
 from glassformer.tasks.seq2seq.generated import ReferenceTask, TextMetrics
-from glassformer.tasks.span import Answer
+from glassformer.tasks.span import AnswerText
 from glassformer.tasks.tag.task import Tag
 from glassformer.tasks.types import Prediction
 
@@ -124,7 +124,7 @@ def score_by_task(name: str, task: Task) -> Scoring:
         answer = tag_answer(task.kind.scored_names)
     elif isinstance(task, ClassificationTask):
         answer = label_answer(task.kind)
-    elif isinstance(task, (Answer, ReferenceTask)):
+    elif isinstance(task, (AnswerText, ReferenceTask)):
         answer = text_answer
     texts, fresh = isinstance(task, ReferenceTask), partial(Scores, task.metrics)
     return Scoring(task=name, metric=task.METRIC, answer=answer, fresh=fresh, texts=texts)
