@@ -177,7 +177,8 @@ class Retriever:
         Raises: DataError: the question is empty. ConfigError: the method needs a model, and there is none.
         """
         options = options or RetrievalOptions()
-        ranked = self.rankings(question, options)
+        all_of_them = self.reranker is not None or options.diversity > 0
+        ranked = self.rankings(question, options, first=None if all_of_them else options.top)
         scores, passages, timer = dict(ranked.scores), ranked.passages, _Timer(ranked.stages)
         order = scores.get("rerank", scores[ranked.method])
         if options.diversity and self.store.settings.model is not None:
@@ -188,11 +189,17 @@ class Retriever:
         matches = [
             replace(passages[id], score=score, scores={n: s[id] for n, s in by_method.items() if id in s})
             for id, score in order[: options.top]
+            if id in passages
         ]
         return RetrievalResult(question=question, method=ranked.method, matches=matches, stages=timer.stages)
 
-    def rankings(self, question: str, options: RetrievalOptions) -> Rankings:
-        """Rank the candidates of each method for a question. Raises: as `search`."""
+    def rankings(self, question: str, options: RetrievalOptions, *, first: int | None = None) -> Rankings:
+        """Rank the candidates of each method for a question.
+
+        Args:
+            first: how many passages are read from the store; None = all candidates
+        Raises: as `search`.
+        """
         if not isinstance(question, str) or not question.strip():
             raise DataError("the question is empty; ask something, such as: When was the lighthouse built?")
         method = options.method or ("bm25" if self.embedder is None else "fusion")
@@ -200,9 +207,9 @@ class Retriever:
         scores = self._scores(question, method, options, timer)
         if method == "fusion":
             scores["fusion"] = fused(scores, options.dense_weight)
-        passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method]])}
-        # Another process may have removed some since they were searched.
-        scores = {name: [x for x in ranking if x[0] in passages] for name, ranking in scores.items()}
+        passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method][:first]])}
+        if first is None:  # another process may have removed some since they were searched
+            scores = {name: [x for x in ranking if x[0] in passages] for name, ranking in scores.items()}
         if self.reranker is not None:
             order = scores[method]
             with timer.stage("rerank", order):
