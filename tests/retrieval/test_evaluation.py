@@ -165,6 +165,16 @@ def test_several_documents(retriever: Retriever) -> None:
     assert [x.value for x in words.recall[:2]] == [0.5, 1.0]
 
 
+def test_documents_of_one_content(tmp_path: Path) -> None:
+    """Their passages are stored once, under both names."""
+    write_documents(tmp_path / "documents", {"a.txt": "Plums are blue.", "b.txt": "Plums are blue."})
+    index_folder(tmp_path / "documents", tmp_path / "store")
+    queries = read_queries([{"question": "plums", "file": name} for name in ("a.txt", "b.txt")])
+    report = evaluate_retrieval(Retriever.open(tmp_path / "store"), queries, resamples=10)
+    assert report.methods[0].ndcg_10.value == 1.0 and not report.unmatched
+    assert (report.document_count, report.passage_count) == (2, 1)
+
+
 def test_what_is_not_in_the_store_counts_as_a_miss(retriever: Retriever) -> None:
     missing = [
         {"question": "ships?", "file": "notes/ships.txt", "answer": None},
