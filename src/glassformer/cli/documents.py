@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 StorePath = Annotated[
     str,
-    typer.Option("--store", "-s", help="Store that `glassformer index` made: its folder, or the URL of a database."),
+    typer.Option("--store", "-s", help="Store that `glassformer index` made: its folder."),
 ]
 Trace = Annotated[bool, typer.Option("--trace", help="Show each stage with its time.")]
 
