@@ -348,13 +348,16 @@ class SqliteStore(Store):
             while rare < len(listed):
                 partial = self._match(listed[:rare], max(limit, 100), only)
                 best = sorted(self._scores_by(weights, partial), key=lambda x: (-x[1], x[0]))[:limit]
+                enough = min(limit, EXACT_FIRST)
+                least = best[enough - 1][1] if len(best) >= enough else 0.0
                 # The most that a passage has which is not among these: from the other terms, and of those that have a
                 # rare term, from that.
                 more = partial[-1][1] if len(partial) >= max(limit, 100) else 0.0
-                others = more + (K1 + 1) * sum(weights[term] for term in listed[rare:])
-                if len(best) >= min(limit, EXACT_FIRST) and best[min(limit, EXACT_FIRST) - 1][1] >= others:
+                if least >= more + (K1 + 1) * sum(weights[term] for term in listed[rare:]):
                     return best
-                rare += 1
+                rare += 1  # as many more terms as it takes until the others cannot reach that score
+                while least and rare < len(listed) and (K1 + 1) * sum(weights[x] for x in listed[rare:]) > least:
+                    rare += 1
             return self._match(listed, limit, only)
 
     def _match(self, listed: list[str], limit: int, only: Filter) -> Scored:
