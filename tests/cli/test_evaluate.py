@@ -27,6 +27,12 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
     return done.value.code or 0, captured.out, captured.err
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is folded, however long the path of a temporary folder is."""
+    monkeypatch.setenv("COLUMNS", "1000")
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     values = tiny_run(tmp_path)
