@@ -196,3 +196,18 @@ def test_errors(store: Path, command: Command, arguments: list[str], message: st
     assert message in plain(done.stderr)
     assert "Traceback" not in done.stderr
     assert not Path("s").exists()
+
+
+@pytest.mark.parametrize("name", ["ask", "find"])
+def test_a_page_of_the_answer(store: Path, command: Command, name: str) -> None:
+    done = command(name, "When was the lighthouse built?", "--store", store, "--html", "page.html")
+    assert done.returncode == 0 and "saved in page.html" in done.stdout, done.stderr
+    page = Path("page.html").read_text()
+    assert "When was the lighthouse built?" in page and (name == "find" or (ANSWER in page and "tower.md:4" in page))
+    refused = command(name, "ship", "--store", store, "--html", "page.txt")
+    assert refused.returncode == 2 and "must end in .html" in refused.stderr
+
+
+def test_a_page_is_of_one_question(store: Path, command: Command) -> None:
+    refused = command("ask", "--store", store, "--html", "page.html")
+    assert refused.returncode == 2 and "--html is the page of one question" in refused.stderr

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, command
-from glassformer.cli.screen import note, notes, show, show_next, show_tables
-from glassformer.errors import DataError
+from glassformer.cli.screen import note, notes, say, show, show_next, show_tables
+from glassformer.errors import ConfigError, DataError
 from glassformer.files.schema import given
 from glassformer.loading import InferenceLoading, Loading
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.page import check_html_path
 from glassformer.retrieval.options import AskOptions, DocumentOptions, RetrievalOptions, StoreOptions
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 StorePath = Annotated[
     str,
     typer.Option("--store", "-s", help="Store that `glassformer index` made: its folder."),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", help="Write the answer and its passages to this HTML file (self-contained).", show_default=False
+    ),
 ]
 Trace = Annotated[bool, typer.Option("--trace", help="Show each stage with its time.")]
 
@@ -85,6 +92,7 @@ def find(
     options: RetrievalOptions,
     loading: InferenceLoading,
     trace: Trace = False,
+    html: Html = None,
     json: Json = False,
 ) -> None:
     """Find passages in documents: by words (BM25), by meaning (embeddings), or both.
@@ -95,9 +103,12 @@ def find(
 
     [cyan]glassformer find "opening hours" --store notes.store --folder contracts --method bm25 --trace[/]
     """
+    if html is not None:
+        check_html_path(html)
     with notes():
         result = _retriever(store, options, loading).search(question, options)
     _show(result, trace, json)
+    _write(html, result, json)
 
 
 @command
@@ -115,6 +126,7 @@ def ask(
     options: AskOptions,
     loading: InferenceLoading,
     trace: Trace = False,
+    html: Html = None,
     json: Json = False,
 ) -> None:
     """Answer a question from documents, with the passage that says it and its place in the file.
@@ -129,6 +141,10 @@ def ask(
 
     [cyan]glassformer ask "Who pays?" --store notes.store --reader runs/reader --trace[/]
     """
+    if html is not None:
+        check_html_path(html)
+        if question is None:
+            raise ConfigError("--html is the page of one question; give the question, or leave out --html")
     with notes(repeats=False):
         retriever = _retriever(store, options, loading)
         from glassformer.retrieval.answer import NO_READER, load_reader
@@ -139,7 +155,9 @@ def ask(
             with spinner("loading the reader"):
                 reader = load_reader(options.reader, **{**given(loading), "revision": None})
         if question is not None:
-            _show(answer(question, retriever, options, reader=reader), trace, json)
+            result = answer(question, retriever, options, reader=reader)
+            _show(result, trace, json)
+            _write(html, result, json)
             return
         for number, asked in enumerate(_typed()):
             result = answer(asked, retriever, options, reader=reader)
@@ -163,6 +181,17 @@ def _show(result: RetrievalResult | Answer, trace: bool, json: bool, indent: int
     if trace and not json:
         typer.echo()
         show_tables([result.trace()])
+
+
+def _write(html: Path | None, result: RetrievalResult | Answer, json: bool) -> None:
+    """Write the page of a result, where one is wanted."""
+    if html is None:
+        return
+    from glassformer.reports.page import report_page, write_page
+
+    write_page(html, report_page(result))
+    if not json:
+        say(f"\nsaved in {html}")
 
 
 def _typed() -> Iterator[str]:

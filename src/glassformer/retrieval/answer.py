@@ -14,13 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import unit
 from glassformer.retrieval.options import AskOptions
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.reader import PassageSpan, Reader
-from glassformer.retrieval.retriever import RetrievalResult, Retriever, Stage, passage_tables
+from glassformer.retrieval.retriever import (
+    RetrievalResult,
+    Retriever,
+    Stage,
+    folded_stages,
+    passage_tables,
+    whole_passages,
+)
 from glassformer.retrieval.words import query_terms, terms
 from glassformer.tasks.pipeline_registry import pipeline
 from glassformer.text.sentences import sentence_spans
@@ -78,12 +86,17 @@ class Answer(Report, kind="answer"):
         return f"{self.answer}\n\nfrom {self.source.place}"
 
     def tables(self) -> list[Table]:
+        return [*self._less_likely(), *passage_tables(self.matches)]
+
+    def _less_likely(self) -> list[Table]:
         rows = [[f"{x.joint:.2f}", self.matches[x.passage or 0].place, x.text] for x in self.others]
-        less = [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
-        return [*less, *passage_tables(self.matches)]
+        return [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
 
     def page_tables(self) -> list[Table]:
-        return passage_tables(self.matches, whole=True)
+        return [*self._less_likely(), folded_stages(self.trace())]
+
+    def passages(self) -> list[Passages]:
+        return whole_passages(self.matches)
 
     def trace(self) -> Table:
         """The stages, with their times."""

@@ -26,6 +26,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.schema import Schema
 from glassformer.model import Model, load
+from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import PassageEmbedder, unit, unloadable
@@ -36,6 +37,7 @@ from glassformer.retrieval.store import Filter, Scored, Store
 
 RANK_CONSTANT = 60
 """Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
+METHODS = ("bm25", "dense", "rerank")
 EXCERPT = 200
 """Characters of a passage on a terminal."""
 
@@ -78,7 +80,10 @@ class RetrievalResult(Report, kind="passages"):
         return passage_tables(self.matches)
 
     def page_tables(self) -> list[Table]:
-        return passage_tables(self.matches, whole=True)
+        return [folded_stages(self.trace())]
+
+    def passages(self) -> list[Passages]:
+        return whole_passages(self.matches)
 
     def trace(self) -> Table:
         """The stages of the search, with their times."""
@@ -86,22 +91,34 @@ class RetrievalResult(Report, kind="passages"):
         return Table(["stage", "ms", "results"], rows)
 
 
-def passage_tables(passages: Sequence[PassageMatch], *, whole: bool = False) -> list[Table]:
-    """The table of passages with their places and scores; unless `whole`, with the beginning of each."""
-    methods = [name for name in ("bm25", "dense", "rerank") if any(name in x.scores for x in passages)]
+def passage_tables(passages: Sequence[PassageMatch]) -> list[Table]:
+    """The table of passages with their places, scores and beginnings."""
+    methods = [name for name in METHODS if any(name in x.scores for x in passages)]
     scores = methods if len(methods) > 1 else []
     rows = [
-        [x.place, f"{x.score:.3f}", *(f"{x.scores[n]:.3f}" if n in x.scores else "" for n in scores), _text(x, whole)]
+        [x.place, f"{x.score:.3f}", *(f"{x.scores[n]:.3f}" if n in x.scores else "" for n in scores), _beginning(x)]
         for x in passages
     ]
-    headings = ["place", "score", *scores, "passage"]
-    return [Table(headings, rows, longest=10**6 if whole else EXCERPT + 1)] if rows else []
+    return [Table(["place", "score", *scores, "passage"], rows, longest=EXCERPT + 1)] if rows else []
 
 
-def _text(match: PassageMatch, whole: bool) -> str:
-    """A passage on one line, without marks of tables and headings."""
+def folded_stages(trace: Table) -> Table:
+    """The stages of a search as a page has them: opened by a click."""
+    return replace(trace, caption="stages, with their times", folded=True)
+
+
+def _beginning(match: PassageMatch) -> str:
+    """The beginning of a passage on one line, without marks of tables and headings."""
     text = " ".join(re.sub(r"[|#*]+|-{3,}", " ", match.text).split())
-    return text if whole or len(text) <= EXCERPT else f"{text[:EXCERPT].rsplit(' ', 1)[0]} …"
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT].rsplit(' ', 1)[0]} …"
+
+
+def whole_passages(passages: Sequence[PassageMatch]) -> list[Passages]:
+    """The whole texts of passages, for a page."""
+    return [
+        Passages(x.place, [(", ".join(f"{name} {x.scores[name]:.3f}" for name in METHODS if name in x.scores), x.text)])
+        for x in passages
+    ]
 
 
 class Rankings(NamedTuple):
