@@ -17,10 +17,13 @@ import glassformer
 import glassformer.retrieval.indexing as indexing
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
+from glassformer.retrieval.document import Document
+from glassformer.retrieval.folder import Skipped
 from glassformer.retrieval.indexing import StoreReport, index_folder, model_and_options
+from glassformer.retrieval.opening import writing_store
 from glassformer.retrieval.options import DocumentOptions, StoreOptions
 from glassformer.retrieval.retriever import Retriever
-from glassformer.retrieval.sqlite_store import open_folder
+from glassformer.retrieval.sqlite_store import SqliteStore, open_folder
 from glassformer.retrieval.store import StoreSettings
 from tests.retrieval.encoders import make_encoder, write_documents
 
@@ -124,7 +127,7 @@ def test_a_file_is_continued_where_it_stopped(
             raise KeyboardInterrupt
         write(store, batches)
 
-    write = indexing.create_store(tmp_path / "other", indexing.settings_of(StoreOptions(), None)).write.__func__
+    write = SqliteStore.write
     monkeypatch.setattr("glassformer.retrieval.sqlite_store.SqliteStore.write", stop)
     embedded = 0
     for _ in range(100):
@@ -176,7 +179,8 @@ def test_another_model_answers_when_it_is_done(folder: Path, tmp_path: Path, enc
 
 def test_who_writes_is_alone(folder: Path, tmp_path: Path) -> None:
     index_folder(folder, tmp_path / "store")
-    with open_folder(tmp_path / "store").writing(), pytest.raises(ConfigError, match=str(os.getpid())):
+    settings = open_folder(tmp_path / "store").settings
+    with writing_store(tmp_path / "store", settings), pytest.raises(ConfigError, match=str(os.getpid())):
         index_folder(folder, tmp_path / "store")
 
 
@@ -212,3 +216,71 @@ def test_settings_of_one_model() -> None:
     assert not one.continues(replace(one, size=100))
     assert not one.continues(StoreSettings(width=2, probe=[0.6, 0.8]))
     assert StoreSettings().continues(StoreSettings())
+
+
+def test_names_may_be_exchanged(folder: Path, tmp_path: Path) -> None:
+    """A file that is renamed while another takes its name: the content that both had or get is there afterwards."""
+    store = tmp_path / "store"
+    (folder / "a.txt").write_text("Apples grow here.")
+    (folder / "b.txt").write_text("Boats sail there.")
+    index_folder(folder, store)
+    (folder / "a.txt").rename(folder / "c.txt")
+    (folder / "b.txt").rename(folder / "a.txt")
+    (folder / "c.txt").rename(folder / "b.txt")
+    (folder / "tower.md").rename(folder / "z.md")
+    (folder / "tower.md").write_text("Another tower.")
+    report = index_folder(folder, store)
+    assert changes(report) == {"changed": 3, "added": 1, "unchanged": 2}
+    index_folder(folder, tmp_path / "fresh")
+    assert dump(store) == dump(tmp_path / "fresh")
+
+
+def test_one_file_becomes_two(folder: Path, tmp_path: Path) -> None:
+    index_folder(folder, tmp_path / "store")
+    text = (folder / "tower.md").read_text()
+    (folder / "tower.md").unlink()
+    for name in ("b.md", "c.md"):
+        (folder / name).write_text(text)
+    assert changes(index_folder(folder, tmp_path / "store")) == {"renamed": 1, "added": 1, "unchanged": 2}
+
+
+def test_what_could_not_be_read_is_tried_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, options: object) -> Document:
+        if path.name == "tower.md":
+            raise DataError("it takes too long")
+        return read(path, options)
+
+    read = indexing.read_document
+    monkeypatch.setattr(indexing, "read_document", refuse)
+    first = index_folder(folder, tmp_path / "store")
+    assert [(x.file, x.reason) for x in first.unread] == [("tower.md", "it takes too long")]
+    monkeypatch.setattr(indexing, "read_document", read)
+    assert changes(index_folder(folder, tmp_path / "store")) == {"added": 1, "unchanged": 2}
+    monkeypatch.setattr(indexing, "read_document", refuse)
+    (folder / "tower.md").write_text("Changed, and not to be read.")
+    later = index_folder(folder, tmp_path / "store")
+    assert changes(later) == {"removed": 1, "unchanged": 2} and len(later.unread) == 1
+    assert open_folder(tmp_path / "store").search_words("lighthouse", 5) == []
+
+
+def test_below_a_folder_that_cannot_be_listed_nothing_is_removed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index_folder(folder, tmp_path / "store")
+    walk = indexing.walk
+    monkeypatch.setattr(
+        indexing,
+        "walk",
+        lambda root, options: [
+            *(x for x in walk(root, options) if not x.name.startswith("notes/")),
+            Skipped("notes", "it cannot be listed: permission denied"),
+        ],
+    )
+    report = index_folder(folder, tmp_path / "store")
+    assert changes(report) == {"unchanged": 1} and report.document_count == 3
+
+
+def test_an_unknown_language_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must be a code such as en"):
+        index_folder(folder, tmp_path / "store", options=StoreOptions(language="english!"))
+    assert not (tmp_path / "store").exists()

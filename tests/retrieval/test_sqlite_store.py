@@ -15,7 +15,7 @@ import pytest
 import glassformer.retrieval.sqlite_store as sqlite_store
 from glassformer.errors import ConfigError, DataError
 from glassformer.retrieval.passage import Passage
-from glassformer.retrieval.sqlite_store import SqliteStore, create_folder, open_folder
+from glassformer.retrieval.sqlite_store import SqliteStore, create_folder, open_folder, writing_folder
 from glassformer.retrieval.store import ContentBatch, Counts, Filter, StoreSettings
 from glassformer.retrieval.words import query_terms, terms
 
@@ -111,6 +111,8 @@ def test_a_changed_document_is_switched_when_its_content_is_complete(store: Sqli
         [ContentBatch("h2.md", passages("It was a prison."), vectors(1, seed=1), names=["copy.md", "a/tower.md"])]
     )
     assert store.documents() == {"copy.md": "h2.md", "a/tower.md": "h2.md"}
+    assert [x.file for x in store.matches(range(1, 9))] == ["a/tower.md", "a/tower.md"]
+    store.finish()
     assert store.contents() == {"h2.md": -1} and store.counts() == Counts(2, 2, 2)
     assert sorted(id for id, _ in store.search_words("prison fort", 5)) == [4, 5]
     assert store.search_words("lighthouse", 5) == [] and len(store.search_vectors(np.ones(4), 9)) == 2
@@ -144,8 +146,11 @@ def test_another_connection_sees_each_transaction(store: SqliteStore) -> None:
 
 
 def test_one_writer_at_a_time(store: SqliteStore) -> None:
-    other = open_folder(store.folder)
-    with store.writing(), pytest.raises(ConfigError, match="process"), other.writing():
+    with (
+        writing_folder(store.folder, store.settings),
+        pytest.raises(ConfigError, match="process"),
+        writing_folder(store.folder, StoreSettings(size=99)),
+    ):
         pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import note, notes, say, show, show_next, show_tables
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.schema import given
 from glassformer.loading import InferenceLoading, Loading
 from glassformer.progress import progress_bar, spinner
@@ -78,7 +79,9 @@ def index(
             model, chosen, remark = model_and_options(output, options, **given(loading))
         if remark:
             note(remark)
-        report = index_folder(folder, output, model, options=chosen, files=files, bar=progress_bar)
+        report = index_folder(
+            folder, output, model, options=chosen, files=files, revision=loading.revision, bar=progress_bar
+        )
     show(report, json)
     if not json:
         show_next([f'glassformer ask "your question" --store {output}'] if report.passage_count else [])
@@ -160,7 +163,11 @@ def ask(
             _write(html, result, json)
             return
         for number, asked in enumerate(_typed()):
-            result = answer(asked, retriever, options, reader=reader)
+            try:
+                result = answer(asked, retriever, options, reader=reader)
+            except GlassformerError as error:  # of this question; the next may be another
+                note(error)
+                continue
             if number and not json:
                 typer.echo()
                 result = replace(result, notes=[x for x in result.notes if x != NO_READER])  # it is on the screen
@@ -196,6 +203,8 @@ def _write(html: Path | None, result: RetrievalResult | Answer, json: bool) -> N
 
 def _typed() -> Iterator[str]:
     """Questions from the terminal, or one a line from standard input, until it ends."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     while True:
         try:
             line = input("question> " if sys.stdin.isatty() else "")

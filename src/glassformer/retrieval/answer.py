@@ -9,6 +9,7 @@ The answer names the passage that it is from, and its place in the file.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ from glassformer.retrieval.retriever import (
 )
 from glassformer.retrieval.words import query_terms, terms
 from glassformer.tasks.pipeline_registry import pipeline
-from glassformer.text.sentences import sentence_spans
+from glassformer.text.sentences import has_rules, sentence_spans
 
 OTHERS = 2
 """Less likely answers that are given too."""
@@ -121,7 +122,9 @@ def ask(
         reader = load_reader(options.reader)
     start = time.perf_counter()
     if reader is not None:
-        first, *others = reader.read(question, result.matches, top=1 + OTHERS)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
+            first, *others = reader.read(question, result.matches, top=1 + OTHERS)
         stage = Stage(name="read", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1 + len(others))
         more: dict[str, Any] = {"stages": [*result.stages, stage], "others": [x for x in others if x.answered]}
         return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
@@ -168,7 +171,8 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
     By the cosine of their vectors; without a sentence encoder by the share of the question's terms that it has.
     """
     language = retriever.store.settings.language
-    spans = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text, language)]
+    rules = language if has_rules(language) else "en"  # as documents were split
+    spans = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text, rules)]
     sentences = [passage.text[begin:end] for begin, end in spans]
     if retriever.embedder is None:
         wanted = set(query_terms(question, language))

@@ -324,7 +324,9 @@ def evaluate_store(
     Raises: as `read_queries` and `evaluate_retrieval`. DataError: there is no store.
     """
     options = options or RetrievalOptions()
-    retriever = Retriever.open(store, reranker=options.rerank, **(loading or {}))
+    retriever = Retriever.open(
+        store, model=options.model, method=options.method, reranker=options.rerank, **(loading or {})
+    )
     language = retriever.store.settings.language
     listed = read_queries(queries, columns=columns, language=language, **(reading or {}))
     return evaluate_retrieval(retriever, listed, options, bar=bar)

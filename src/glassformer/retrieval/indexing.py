@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,12 +28,13 @@ from glassformer.retrieval.document import Document
 from glassformer.retrieval.embedder import PassageEmbedder, settings_of, unloadable
 from glassformer.retrieval.folder import FolderFile, Skipped, content_hash, walk
 from glassformer.retrieval.formats import read_document
-from glassformer.retrieval.opening import create_store, open_store
+from glassformer.retrieval.opening import open_store, writing_store
 from glassformer.retrieval.options import DEFAULT_MODEL, NO_MODEL, DocumentOptions, PassageOptions, StoreOptions
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.splitter import split
 from glassformer.retrieval.sqlite_store import INDEX_FILE
 from glassformer.retrieval.store import ContentBatch, Store
+from glassformer.retrieval.words import stemmer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 
@@ -114,6 +115,7 @@ def index_folder(
     *,
     options: StoreOptions | None = None,
     files: DocumentOptions | None = None,
+    revision: str | None = None,
     bar: Bar = no_bar,
 ) -> StoreReport:
     """Index the documents of a folder into a store, or bring a store up to date with it.
@@ -124,6 +126,7 @@ def index_folder(
         model: embeds passages; None = search by words alone
         options: of passages; `options.model`: how the model is called in the store
         files: which are read
+        revision: of the model on the Hub, for those who search
         bar: shows progress by files
     Raises: DataError: there is no such folder, or the disk is full. ConfigError: another process is indexing.
     """
@@ -138,9 +141,9 @@ def index_folder(
     options = options or StoreOptions()
     if options.model is None and model is not None and model.folder is not None:
         options = replace(options, model=str(model.folder))
-    settings = settings_of(options, model)
-    opened = create_store(store, settings)
-    with closing(opened), opened.writing():
+    stemmer(options.language)  # before anything is written: an unknown language, or a missing package
+    settings = settings_of(options, model, revision)
+    with writing_store(store, settings) as opened:
         embedder = None if model is None else PassageEmbedder(model, settings)
         indexing = Indexing(opened, embedder, files or DocumentOptions())
         start = time.perf_counter()
@@ -164,6 +167,7 @@ class Indexing:
         self.changes: Counter[str] = Counter()
         self.embedded = 0
         self._waiting: list[ContentBatch] = []
+        self._moved: Counter[str] = Counter()  # contents of names that are gone
 
     def run(self, root: Path, bar: Bar = no_bar, *, leave_out: Path | None = None) -> None:
         """Bring the store up to date with a folder."""
@@ -171,8 +175,8 @@ class Indexing:
         listed = list(_files(root, self.files, leave_out))
         problems: list[tuple[str, str]] = [(x.name, x.reason) for x in listed if isinstance(x, Skipped)]
         present = [x for x in listed if isinstance(x, FolderFile)]
-        known = set(before.values())
-        gone = set(before) - {file.name for file in present}
+        gone = set(before) - {file.name for file in present} - _below(problems, before)
+        self._moved = Counter(before[name] for name in gone)
         with bar("indexing", len(present)) as advance:
             for file in present:
                 try:
@@ -180,12 +184,13 @@ class Indexing:
                 except DataError as problem:
                     problems.append((file.name, reason_of(problem, file)))
                 else:
-                    self._place(file, content, before.get(file.name), contents, known, gone, before)
+                    if reason := self._place(file, content, before.get(file.name), contents):
+                        problems.append((file.name, reason))
+                        gone |= {file.name} & set(before)  # what it was before is not what it is
                 advance(1)
             self._flush()
-        removed = gone - {name for name, _ in problems}
         self.store.remove(sorted(gone))
-        self.changes["removed"] += len(removed) - self.changes["renamed"]
+        self.changes["removed"] += len(gone) - self.changes["renamed"]
         self.store.set_problems(problems)
         self.store.finish()
 
@@ -195,38 +200,35 @@ class Indexing:
         content: str,
         was: str | None,
         contents: dict[str, int],
-        known: set[str],
-        gone: set[str],
-        before: dict[str, str],
-    ) -> None:
-        """Point a name to its content, which is read if it is new."""
+    ) -> str:
+        """Point a name to its content, which is read if it is new. Returns: why it could not be read, or nothing."""
         if was == content:
             self.changes["unchanged"] += 1
-            return
-        moved = was is None and any(before[name] == content for name in gone)
-        self.changes["renamed" if moved else "changed" if was else "added"] += 1
+            return ""
         if contents.get(content) == -1:
             self._add(ContentBatch(content, names=[file.name]))
-            return
-        self._read(file, content, already=contents.get(content, 0))
-        contents[content] = -1
+        else:
+            try:
+                document = read_document(file.path, self.files)
+            except DataError as error:
+                return reason_of(error, file)
+            self._split(document, file, content, already=contents.get(content, 0))
+            contents[content] = -1
+        moved = was is None and self._moved[content] > 0
+        self._moved[content] -= moved
+        self.changes["renamed" if moved else "changed" if was else "added"] += 1
+        return ""
 
-    def _read(self, file: FolderFile, content: str, already: int) -> None:
-        """Read a file, and add its passages.
+    def _split(self, document: Document, file: FolderFile, content: str, already: int) -> None:
+        """Add the passages of a document.
 
         Args:
             already: passages of it that the store has
         """
-        problem = ""
-        try:
-            document = read_document(file.path, self.files)
-        except DataError as error:
-            problem, document = reason_of(error, file), Document("", ())
         settings = self.store.settings
         options = PassageOptions(size=settings.size, overlap=settings.overlap, language=settings.language)
         passages = split(document, self.tokenizer, options, prompt=settings.prompt) if document.text else iter(())
-        problem = problem or " ".join(document.notes)
-        about = {"title": document.title, "metadata": document.metadata, "problem": problem}
+        about = {"title": document.title, "metadata": document.metadata, "problem": " ".join(document.notes)}
         batch: list[Passage] = []
         for number, passage in enumerate(passages):
             if number < already:
@@ -276,8 +278,14 @@ def _files(root: Path, options: DocumentOptions, leave_out: Path | None) -> Iter
     """The files of a folder, without those of the store, which may lie in it."""
     inside = None if leave_out is None else leave_out.resolve()
     for entry in walk(root, options):
-        if isinstance(entry, Skipped) or inside is None or not entry.path.resolve().is_relative_to(inside):
+        if inside is None or not (root / entry.name).resolve().is_relative_to(inside):
             yield entry
+
+
+def _below(problems: Iterable[tuple[str, str]], names: Iterable[str]) -> set[str]:
+    """The names below folders that could not be listed: it is unknown whether their files are gone."""
+    folders = tuple("" if name in ("", ".") else f"{name}/" for name, _ in problems)
+    return {name for name in names if name.startswith(folders)}
 
 
 def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tuple[Model | None, StoreOptions, str]:

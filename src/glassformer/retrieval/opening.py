@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from glassformer.files import as_path
-from glassformer.retrieval.sqlite_store import create_folder, open_folder
+from glassformer.retrieval.sqlite_store import open_folder, writing_folder
 from glassformer.retrieval.store import Store, StoreSettings
 
 
@@ -19,9 +20,11 @@ def open_store(where: str | Path) -> Store:
     return open_folder(as_path(where).expanduser())
 
 
-def create_store(where: str | Path, settings: StoreSettings) -> Store:
-    """Make a store, or continue one of the same settings.
+def writing_store(where: str | Path, settings: StoreSettings) -> AbstractContextManager[Store]:
+    """A store to write to, as the one writer: made, or one of the same settings continued; closed at the end.
 
     Where a store of other settings is there, that one answers until `finish` of the new one.
+
+    Raises: DataError: the folder cannot be made. ConfigError: another process writes; which one, and since when.
     """
-    return create_folder(as_path(where).expanduser(), settings)
+    return writing_folder(as_path(where).expanduser(), settings)

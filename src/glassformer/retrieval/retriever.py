@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files.schema import Schema
 from glassformer.model import Model, load
 from glassformer.reports.charts import Passages
@@ -150,6 +150,12 @@ class Retriever:
     """
 
     def __init__(self, store: Store, model: Model | None = None, *, reranker: Model | None = None) -> None:
+        labels = 0 if reranker is None else len(reranker.config.get("id2label") or ())
+        if reranker is not None and (reranker.task != "text-classification" or labels != 1):
+            raise UnsupportedError(
+                "a re-ranker is a cross-encoder: a classifier of pairs of texts with one label; this model is for "
+                f"{reranker.task}, with {labels} labels"
+            )
         self.store, self.reranker = store, reranker
         self.embedder = (
             None if model is None or store.settings.model is None else PassageEmbedder(model, store.settings)
@@ -186,7 +192,8 @@ class Retriever:
                 if model is not None:
                     raise
                 raise unloadable(settings.model, error, "method= bm25") from error
-        return cls(opened, encoder, reranker=None if reranker is None else load(reranker, **loading))
+        of_reranker = {**loading, "revision": None}  # a revision is that of the encoder
+        return cls(opened, encoder, reranker=None if reranker is None else load(reranker, **of_reranker))
 
     def search(self, question: str, options: RetrievalOptions | None = None) -> RetrievalResult:
         """Find passages for a question.

@@ -103,14 +103,23 @@ def open_folder(folder: Path) -> SqliteStore:
     return SqliteStore(folder, file)
 
 
-def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
-    """Make a store in a folder, or go on with one of the same settings.
+@contextmanager
+def writing_folder(folder: Path, settings: StoreSettings) -> Iterator[SqliteStore]:
+    """A store in a folder to write to, as the one writer from before it is opened until it is closed.
 
-    Where another one answers there, it does so until `finish` of the new one. Where that one is of the same model in
-    another folder, it continues with the new name.
-
-    Raises: DataError: the folder cannot be made.
+    Raises: DataError: the folder cannot be made. ConfigError: another process writes; which one, and since when.
     """
+    make_folder(folder)
+    with FolderLock(folder / "lock"):
+        store = create_folder(folder, settings)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a store, where it is not there. Raises: DataError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as problem:
@@ -119,6 +128,17 @@ def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
         ) from problem
     except OSError as problem:
         raise DataError(f"{folder}: the folder of the store cannot be made: {error_reason(problem)}") from problem
+
+
+def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
+    """Make a store in a folder, or go on with one of the same settings.
+
+    Where another one answers there, it does so until `finish` of the new one. Where that one is of the same model in
+    another folder, it continues with the new name.
+
+    Raises: DataError: the folder cannot be made.
+    """
+    make_folder(folder)
     if (folder / INDEX_FILE).exists():
         there = open_folder(folder)
         if settings.continues(there.settings):
@@ -170,11 +190,6 @@ class SqliteStore(Store):
 
     # ------------------------------------------------------------------------------------------------- writing
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        with FolderLock(self.folder / "lock"):
-            yield
-
     def write(self, batches: Sequence[ContentBatch]) -> None:
         with self._errors(), self._transaction():
             for batch in batches:
@@ -225,10 +240,8 @@ class SqliteStore(Store):
         return terms(" ".join([*json.loads(headings), text]), self.settings.language)
 
     def _place(self, name: str, content: int) -> None:
-        before = self._database.execute("SELECT content FROM documents WHERE name = ?", (name,)).fetchone()
+        # The content that it had stays until `finish`: another name may get it, where files were renamed or swapped.
         self._database.execute("INSERT OR REPLACE INTO documents(name, content) VALUES(?, ?)", (name, content))
-        if before and before[0] != content:
-            self._drop_if_unused(before[0])
 
     def _drop_if_unused(self, content: int) -> None:
         run = self._database.execute
@@ -256,7 +269,7 @@ class SqliteStore(Store):
             self._database.executemany("INSERT INTO problems(name, reason) VALUES(?, ?)", rows)
 
     def finish(self) -> None:
-        with self._errors(), self._transaction():  # of files that went before all of their passages were there
+        with self._errors(), self._transaction():  # of files that changed, or went before all passages were there
             unused = "SELECT id FROM contents WHERE id NOT IN (SELECT content FROM documents)"
             for (content,) in self._database.execute(unused).fetchall():
                 self._drop_if_unused(content)
@@ -268,21 +281,29 @@ class SqliteStore(Store):
     def _renew_index(self) -> None:
         """Write the approximate index, where there are enough vectors and too many of them came or went since."""
         (count,) = self._all("SELECT COUNT(*) FROM vectors")[0]
-        before = sorted(self.folder.glob(f"{self._get('key')}-*.ann"), key=lambda path: path.stat().st_mtime_ns)
+        files = list(self.folder.glob(f"{self._get('key')}-*.ann"))
         if count < APPROXIMATE_FROM:
+            for path in files:
+                path.unlink(missing_ok=True)
             return
-        if before:
-            header = ApproximateVectors(before[-1], self.vectors).header
-            (same,) = self._all("SELECT COUNT(*) FROM vectors WHERE passage <= ?", (header.newest,))[0]
-            if (count - same) + (header.count - same) <= STALE * count:
+        if index := self._index():
+            (same,) = self._all("SELECT COUNT(*) FROM vectors WHERE passage <= ?", (index.newest,))[0]
+            if (count - same) + (len(index) - same) <= STALE * count:
                 return
         ids, vectors = self._load()
         # Ids are not used again and vectors do not change, so the ids say what an index was made from.
         name = f"{self._get('key')}-{hashlib.sha256(ids.tobytes()).hexdigest()[:12]}.ann"
         write_approximate(self.folder / name, ids, vectors, measure=self.settings.similarity)
-        for path in before:
+        for path in files:
             if path.name != name:
                 path.unlink(missing_ok=True)
+
+    def _index(self) -> ApproximateVectors | None:
+        """The approximate index; None = there is none, or it is damaged: it is derived, and made again by `finish`."""
+        for path in self.folder.glob(f"{self._get('key')}-*.ann"):
+            with suppress(DataError):
+                return ApproximateVectors(path, self.vectors)
+        return None
 
     def switch(self) -> None:
         """Make this the database that answers, and remove others."""
@@ -334,7 +355,7 @@ class SqliteStore(Store):
         return Counts(documents, int(self._get("passages")), vectors)
 
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
-        with self._errors(), self._lock:
+        with self._errors(), self._reading():
             total = int(self._get("passages"))
             if self._frequencies[0] != (edition := self.edition):
                 self._frequencies = (edition, {})
@@ -414,12 +435,10 @@ class SqliteStore(Store):
 
     def _all_vectors(self) -> list[VectorSearch]:
         """The searches that together cover all vectors: the approximate index, and the vectors that it lacks."""
-        with self._lock:
+        with self._errors(), self._reading():
             edition = self.edition
             if self._searched is None or self._searched[0] != edition:
-                files = sorted(self.folder.glob(f"{self._get('key')}-*.ann"), key=lambda path: path.stat().st_mtime_ns)
-                if files:
-                    index = ApproximateVectors(files[-1], self.vectors)
+                if index := self._index():
                     self._searched = (edition, [index, self._exact("AND v.passage > ?", (index.newest,))])
                 else:
                     self._searched = (edition, [self._exact()])
@@ -432,7 +451,7 @@ class SqliteStore(Store):
         """Ids and vectors of the passages of complete contents. [N] int64, [N, D] float16"""
         incomplete = "SELECT p.id FROM passages p JOIN contents c ON c.id = p.content WHERE NOT c.complete"
         chosen = f"FROM vectors v WHERE v.passage NOT IN ({incomplete}) {condition}"
-        with self._errors(), self._lock:
+        with self._errors(), self._reading():
             (count,) = self._database.execute(f"SELECT COUNT(*) {chosen}", tuple(values)).fetchone()
             ids, vectors = np.empty(count, np.int64), np.empty((count, self.settings.width), np.float16)
             rows = self._database.execute(f"SELECT v.passage, v.vector {chosen} ORDER BY v.passage", tuple(values))
@@ -495,6 +514,20 @@ class SqliteStore(Store):
         self._database.executemany("INSERT OR REPLACE INTO settings(name, value) VALUES(?, ?)", rows)
 
     @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Several statements that read one state of the database, whatever another process writes meanwhile."""
+        with self._lock:
+            if self._database.in_transaction:
+                yield
+                return
+            self._database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):
+                    self._database.execute("COMMIT")
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._lock:
             self._database.execute("BEGIN IMMEDIATE")
@@ -534,6 +567,7 @@ def _vectors_in(blobs: list[bytes], width: int) -> np.ndarray:
 
 def inverse_frequency(total: int, count: int) -> float:
     """idf of BM25: how much a term tells that `count` of `total` passages have."""
+    count = min(count, total)  # of a prefix, those of its terms are added up
     return max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)
 
 

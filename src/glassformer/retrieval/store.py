@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -127,14 +126,10 @@ class Store(ABC):
     # ------------------------------------------------------------------------------------------------- writing
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[None]:
-        """Be the one writer. Raises: ConfigError: another process writes; which one, and since when."""
-
-    @abstractmethod
     def write(self, batches: Sequence[ContentBatch]) -> None:
         """Add passages, complete contents and point documents to them, in one transaction.
 
-        A content to which no document points any more goes, with its passages.
+        A content to which no document points any more is not shown, and goes with `finish`.
         """
 
     @abstractmethod
