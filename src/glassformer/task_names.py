@@ -147,7 +147,7 @@ TABLE = (
         "embed:Embed",
         "pipelines:FeatureExtraction",
         "sentence-transformers/all-MiniLM-L6-v2",
-        also=("features", "sentence-similarity"),
+        also=("features",),
     ),
     TaskNames("rank", "text-ranking", "rank:Rank", head="text-classification"),
     TaskNames(

@@ -15,6 +15,7 @@ import yaml
 
 import glassformer
 from glassformer.cli.app import COMMANDS
+from glassformer.retrieval.words import stemmer
 from glassformer.runs.config import parse_config
 from glassformer.training.run import make_trainer
 from tests.cli.conftest import Command
@@ -74,6 +75,7 @@ LINES = [
     ("py3langid", "clean", "data clean rows.csv --language uk -c audio=text"),
     ("pyarrow", "data", "encode run x.parquet --output vectors.npy"),
     ("pyarrow", "data", "train train.yaml --data x.parquet --output other"),
+    ("Stemmer", "documents", "index words --output store --model none"),
 ]
 
 
@@ -102,6 +104,7 @@ def test_a_command_names_the_extra(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(run.parent)
     without(package)
+    stemmer.cache_clear()
     done = command(*line.split())
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"pip install 'glassformer[{extra}]'" in " ".join(done.stderr.split()), done.stderr
@@ -111,7 +114,7 @@ def test_a_command_names_the_extra(
 NEED_NONE = set(
     """demo look info families sizes tokens tokenizer ngram trace lens attribute patch similar corpus predict curves
     transcribe reproduce study bench listen evaluate errors review push
-    plugins
+    plugins find ask
     """.split()
 )
 """Commands that run without any; what they read may need one: a picture, a sound, a GGUF file, a metric."""
@@ -138,7 +141,8 @@ def test_every_command_is_tried() -> None:
 OPTIONAL = set(
     """PIL soundfile av scipy gguf onnx onnxscript onnxruntime llguidance transformers sentence_transformers ctranslate2
     bertviz accelerate sacrebleu rouge_score sklearn seqeval jiwer pyarrow pandas tensorboard wandb trackio optuna
-    datasets jaxtyping py3langid""".split()
+    datasets jaxtyping py3langid Stemmer pathspec docx selectolax pypdfium2 charset_normalizer markdown_it
+    """.split()
 )
 
 

@@ -72,19 +72,24 @@ def open_decompressed(path: Path, encoding: str | None = None) -> BinaryIO:
 
 
 def _open(path: Path, encoding: str | None) -> BinaryIO:
-    stream: BinaryIO = open_regular_file(path, DataError)[0]
-    if path.suffix.lower() == ".gz":
-        stream.close()
-        stream = cast(BinaryIO, io.BufferedReader(_GzipStream(path), FIRST_BYTES))
+    stream = _unpacked(path)
     if encoding is None:
         try:
             utf_16 = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        except READ_ERRORS:  # of a damaged archive, as below
-            utf_16 = False
-        stream.seek(0)
+            stream.seek(0)
+        except READ_ERRORS:  # of a damaged archive: its rows, which are read next, say so
+            utf_16, stream = False, _unpacked(path)
         if not utf_16:
             return stream
     return cast(BinaryIO, io.BufferedReader(_RecodedStream(stream, encoding or "utf-16", path), FIRST_BYTES))
+
+
+def _unpacked(path: Path) -> BinaryIO:
+    stream: BinaryIO = open_regular_file(path, DataError)[0]
+    if path.suffix.lower() != ".gz":
+        return stream
+    stream.close()
+    return cast(BinaryIO, io.BufferedReader(_GzipStream(path), FIRST_BYTES))
 
 
 def line_feeds(stream: BinaryIO) -> BinaryIO:
