@@ -1,4 +1,4 @@
-"""`glassformer index`, `find` and `ask`: search and question answering over a folder of documents."""
+"""`glassformer find` and `ask`: search and question answering over documents that `index` read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, command
-from glassformer.cli.screen import note, notes, say, show, show_next, show_tables
-from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.cli.screen import note, notes, say, show, show_tables
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.files.schema import given
 from glassformer.loading import InferenceLoading, Loading
-from glassformer.progress import progress_bar, spinner
+from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
-from glassformer.retrieval.options import AskOptions, DocumentOptions, RetrievalOptions, StoreOptions
+from glassformer.retrieval.options import AskOptions, RetrievalOptions
 
 if TYPE_CHECKING:
     from glassformer.retrieval.answer import Answer
@@ -35,56 +35,6 @@ Html = Annotated[
     ),
 ]
 Trace = Annotated[bool, typer.Option("--trace", help="Show each stage with its time.")]
-
-
-@command
-def index(
-    folder: Annotated[Path, typer.Argument(help="Folder of documents; with --status a store.", show_default=False)],
-    *,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Store to make, or to bring up to date.")
-    ] = None,
-    options: StoreOptions,
-    files: DocumentOptions,
-    loading: Loading,
-    status: Annotated[bool, typer.Option("--status", help="Show what a store holds, and what was not read.")] = False,
-    json: Json = False,
-) -> None:
-    """Index a folder of documents: text, Markdown, HTML, PDF, DOCX, tables and source code, for `ask` and `find`.
-
-    The same command brings the store up to date: what did not change is not embedded again.
-
-    Examples:
-
-    [cyan]glassformer index notes --output notes.store[/]
-
-    [cyan]glassformer index notes --output notes.store --model none[/]  search by words alone, without a model
-
-    [cyan]glassformer index notes.store --status[/]  what is in it, and which files could not be read
-    """
-    if status:
-        from glassformer.retrieval.indexing import report_of
-        from glassformer.retrieval.opening import open_store
-
-        show(report_of(open_store(folder), folder), json)
-        return
-    if output is None:
-        raise DataError(
-            f"--output is missing; give the folder of the store that is made: --output {folder.name or 'notes'}.store"
-        )
-    with notes():
-        with spinner("loading the model"):
-            from glassformer.retrieval.indexing import index_folder, model_and_options
-
-            model, chosen, remark = model_and_options(output, options, **given(loading))
-        if remark:
-            note(remark)
-        report = index_folder(
-            folder, output, model, options=chosen, files=files, revision=loading.revision, bar=progress_bar
-        )
-    show(report, json)
-    if not json:
-        show_next([f'glassformer ask "your question" --store {output}'] if report.passage_count else [])
 
 
 @command
