@@ -84,6 +84,12 @@ def test_folder_and_metadata(retriever: Retriever) -> None:
     assert {x.file for x in retriever.search("fruit", RetrievalOptions(where={"year": "1874"})).matches} == {"tower.md"}
 
 
+@pytest.mark.parametrize("folder", ["note", "notes/gardens.txt", "\udce9"])
+def test_a_folder_without_documents(retriever: Retriever, folder: str) -> None:
+    with pytest.raises(DataError, match="the store has no document there"):
+        retriever.search("fruit", RetrievalOptions(folder=folder))
+
+
 def test_words_alone(retriever: Retriever) -> None:
     alone = Retriever(retriever.store)
     assert alone.search("lighthouses").method == "bm25"

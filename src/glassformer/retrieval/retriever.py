@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.files import safe_repr
 from glassformer.files.schema import Schema
 from glassformer.model import Model, load
 from glassformer.reports.charts import Passages
@@ -229,6 +230,8 @@ class Retriever:
         method = options.method or ("bm25" if self.embedder is None else "fusion")
         timer = _Timer()
         scores = self._scores(question, method, options, timer)
+        if options.folder is not None and not any(scores.values()):
+            self._check_folder(options.folder)
         if method == "fusion":
             scores["fusion"] = fused(scores, options.dense_weight)
         passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method][:first]])}
@@ -241,6 +244,14 @@ class Retriever:
                 pairs = zip(order, np.atleast_1d(again), strict=True)
                 scores["rerank"] = sorted(((id, float(score)) for (id, _), score in pairs), key=lambda x: -x[1])
         return Rankings(method, scores, passages, timer.stages)
+
+    def _check_folder(self, folder: str) -> None:
+        """Raises: DataError: no document of the store is in this folder."""
+        name = folder.removeprefix("./").strip("/")
+        documents = self.store.documents()
+        if not any(document == name or document.startswith(f"{name}/") for document in documents):
+            places = {*documents, *(parent.as_posix() for document in documents for parent in Path(document).parents)}
+            raise DataError(f"folder is {safe_repr(folder)}{nearest(name, places)}; the store has no document there")
 
     def _scores(self, question: str, method: str, options: RetrievalOptions, timer: _Timer) -> dict[str, Scored]:
         """What each method finds."""

@@ -575,7 +575,7 @@ def _condition(only: Filter) -> tuple[str, list[Any]]:
     """The condition on passages `p` of a filter in SQL, and its values; "" = all."""
     parts, values = [], []
     if only.folder is not None:
-        name = only.folder.removeprefix("./").strip("/")
+        name = only.folder.encode("utf-8", "replace").decode().removeprefix("./").strip("/")
         if name not in ("", "."):
             parts.append("p.content IN (SELECT content FROM documents WHERE name = ? OR (name >= ? AND name < ?))")
             values += [name, f"{name}/", f"{name}0"]  # "0" follows "/"
