@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
 from glassformer.files.schema import given
 from glassformer.progress import progress_bar, spinner
-from glassformer.retrieval.options import QueryOptions, RetrievalOptions
+from glassformer.retrieval.options import INDEX_FILE, QueryOptions, RetrievalOptions
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import Evaluation
@@ -62,7 +62,7 @@ def evaluate(
 
     [cyan]glassformer evaluate notes.store --queries queries.csv[/]  recall@k, MRR and nDCG of the search methods
     """
-    if queries.queries is not None or (Path(run).expanduser() / "store.json").is_file():
+    if queries.queries is not None or (Path(run).expanduser() / INDEX_FILE).is_file():
         _evaluate_store(run, queries, search, options, reading, json)
         return
     if unused := {**given(queries), **given(search)}:

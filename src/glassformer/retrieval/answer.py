@@ -8,7 +8,6 @@ The answer names the passage that it is from, and its place in the file.
 
 from __future__ import annotations
 
-import time
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,13 +25,14 @@ from glassformer.retrieval.retriever import (
     RetrievalResult,
     Retriever,
     Stage,
-    folded_stages,
+    StageTimer,
     passage_tables,
+    stages_table,
     whole_passages,
 )
 from glassformer.retrieval.words import query_terms, terms
 from glassformer.tasks.pipeline_registry import pipeline
-from glassformer.text.sentences import has_rules, sentence_spans
+from glassformer.text.sentences import rules_for, sentence_spans
 
 OTHERS = 2
 """Less likely answers that are given too."""
@@ -53,7 +53,7 @@ class Answer(Report, kind="answer"):
     score: of the answer, the reader's and the search's joined (`retrieval/reader.py`); of a sentence, its similarity to
         the question
     others: answers of the reader that are less likely, the best first
-    matches: passages that the search result, the best first
+    matches: passages that the search gave, the best first
     method: of the search
     stages: of the search and of reading, with their times
     notes: what a reader of the answer should know
@@ -94,15 +94,14 @@ class Answer(Report, kind="answer"):
         return [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
 
     def page_tables(self) -> list[Table]:
-        return [*self._less_likely(), folded_stages(self.trace())]
+        return [*self._less_likely(), stages_table(self.stages, folded=True)]
 
     def passages(self) -> list[Passages]:
         return whole_passages(self.matches)
 
     def trace(self) -> Table:
         """The stages, with their times."""
-        rows = [[x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in self.stages]
-        return Table(["stage", "ms", "results"], rows)
+        return stages_table(self.stages)
 
 
 def ask(
@@ -120,17 +119,18 @@ def ask(
         return _answer(result)
     if reader is None and options.reader is not None:
         reader = load_reader(options.reader)
-    start = time.perf_counter()
-    if reader is not None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
-            first, *others = reader.read(question, result.matches, top=1 + OTHERS)
-        stage = Stage(name="read", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1 + len(others))
-        more: dict[str, Any] = {"stages": [*result.stages, stage], "others": [x for x in others if x.answered]}
-        return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
-    begin, end, score = nearest_sentence(question, result.matches[0], retriever)
-    stage = Stage(name="nearest sentence", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1)
-    return _answer(result, 0, begin, end, score, stages=[*result.stages, stage], notes=[*result.notes, NO_READER])
+    timer = StageTimer(result.stages)
+    if reader is None:
+        with timer.stage("nearest sentence", [0]):
+            begin, end, score = nearest_sentence(question, result.matches[0], retriever)
+        return _answer(result, 0, begin, end, score, stages=timer.stages, notes=[*result.notes, NO_READER])
+    spans: list[PassageSpan] = []
+    with timer.stage("read", spans), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
+        spans += reader.read(question, result.matches, top=1 + OTHERS)
+    first, *others = spans
+    more: dict[str, Any] = {"stages": timer.stages, "others": [x for x in others if x.answered]}
+    return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
 
 
 def load_reader(model: str, **loading: Any) -> Reader:
@@ -171,8 +171,7 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
     By the cosine of their vectors; without a sentence encoder by the share of the question's terms that it has.
     """
     language = retriever.store.settings.language
-    rules = language if has_rules(language) else "en"  # as documents were split
-    spans = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text, rules)]
+    spans = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text, rules_for(language))]
     sentences = [passage.text[begin:end] for begin, end in spans]
     if retriever.embedder is None:
         wanted = set(query_terms(question, language))

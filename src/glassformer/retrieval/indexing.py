@@ -29,10 +29,16 @@ from glassformer.retrieval.embedder import PassageEmbedder, settings_of, unloada
 from glassformer.retrieval.folder import FolderFile, Skipped, content_hash, walk
 from glassformer.retrieval.formats import read_document
 from glassformer.retrieval.opening import open_store, writing_store
-from glassformer.retrieval.options import DEFAULT_MODEL, NO_MODEL, DocumentOptions, PassageOptions, StoreOptions
+from glassformer.retrieval.options import (
+    DEFAULT_MODEL,
+    INDEX_FILE,
+    NO_MODEL,
+    DocumentOptions,
+    PassageOptions,
+    StoreOptions,
+)
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.splitter import split
-from glassformer.retrieval.sqlite_store import INDEX_FILE
 from glassformer.retrieval.store import ContentBatch, Store
 from glassformer.retrieval.words import stemmer
 from glassformer.text.tokenizer import Tokenizer
@@ -60,7 +66,7 @@ class StoreReport(Report, kind="store"):
     store: its folder
     document_count, passage_count: of those that can be searched
     model: that embedded them; None = search by words alone
-    changes: files by what became of them: added, changed, renamed, unchanged, removed; also those without text
+    changes: files by what became of them: added, changed, renamed, unchanged, removed
     embedded: passages that were embedded
     seconds: that it took; 0 = nothing was indexed
     unread: files that were not read, or not all of them

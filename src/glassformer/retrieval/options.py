@@ -12,6 +12,8 @@ from glassformer.files.schema import Count, Doc, NonNegativeInt, Positive, Schem
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 NO_MODEL = "none"
+INDEX_FILE = "store.json"
+"""In the folder of a store: which database in it answers."""
 
 EVALUATION = "A store of documents"
 

@@ -22,7 +22,7 @@ from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.store import EVERYTHING, Filter, Store
-from glassformer.text.sentences import has_rules, sentence_spans
+from glassformer.text.sentences import rules_for, sentence_spans
 
 ROLES = ("question", "file", "answer", "context", "answers")
 AROUND = 60
@@ -95,7 +95,7 @@ def read_queries(
     for role in columns or {}:
         if role not in ROLES:
             raise DataError(f"columns names {safe_repr(role)}, which queries do not have; allowed: {', '.join(ROLES)}")
-    rows, language = read_rows(source, **reading), language if has_rules(language) else "en"
+    rows, language = read_rows(source, **reading), rules_for(language)
     queries = []
     for number, row in enumerate(rows):
         where = rows.where(number)

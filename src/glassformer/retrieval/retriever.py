@@ -81,15 +81,14 @@ class RetrievalResult(Report, kind="passages"):
         return passage_tables(self.matches)
 
     def page_tables(self) -> list[Table]:
-        return [folded_stages(self.trace())]
+        return [stages_table(self.stages, folded=True)]
 
     def passages(self) -> list[Passages]:
         return whole_passages(self.matches)
 
     def trace(self) -> Table:
         """The stages of the search, with their times."""
-        rows = [[x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in self.stages]
-        return Table(["stage", "ms", "results"], rows)
+        return stages_table(self.stages)
 
 
 def passage_tables(passages: Sequence[PassageMatch]) -> list[Table]:
@@ -103,9 +102,10 @@ def passage_tables(passages: Sequence[PassageMatch]) -> list[Table]:
     return [Table(["place", "score", *scores, "passage"], rows, longest=EXCERPT + 1)] if rows else []
 
 
-def folded_stages(trace: Table) -> Table:
-    """The stages of a search as a page has them: opened by a click."""
-    return replace(trace, caption="stages, with their times", folded=True)
+def stages_table(stages: Sequence[Stage], *, folded: bool = False) -> Table:
+    """The stages of a search, with their times; folded: as a page has them, opened by a click."""
+    rows = [[x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in stages]
+    return Table(["stage", "ms", "results"], rows, "stages, with their times" if folded else "", folded=folded)
 
 
 def _beginning(match: PassageMatch) -> str:
@@ -204,7 +204,7 @@ class Retriever:
         options = options or RetrievalOptions()
         all_of_them = self.reranker is not None or options.diversity > 0
         ranked = self.rankings(question, options, first=None if all_of_them else options.top)
-        scores, passages, timer = dict(ranked.scores), ranked.passages, _Timer(ranked.stages)
+        scores, passages, timer = dict(ranked.scores), ranked.passages, StageTimer(ranked.stages)
         order = scores.get("rerank", scores[ranked.method])
         if options.diversity and self.store.settings.model is not None:
             with timer.stage("diversity", order):
@@ -228,7 +228,7 @@ class Retriever:
         if not isinstance(question, str) or not question.strip():
             raise DataError("the question is empty; ask something, such as: When was the lighthouse built?")
         method = options.method or ("bm25" if self.embedder is None else "fusion")
-        timer = _Timer()
+        timer = StageTimer()
         scores = self._scores(question, method, options, timer)
         if options.folder is not None and not any(scores.values()):
             self._check_folder(options.folder)
@@ -253,7 +253,7 @@ class Retriever:
             places = {*documents, *(parent.as_posix() for document in documents for parent in Path(document).parents)}
             raise DataError(f"folder is {safe_repr(folder)}{nearest(name, places)}; the store has no document there")
 
-    def _scores(self, question: str, method: str, options: RetrievalOptions, timer: _Timer) -> dict[str, Scored]:
+    def _scores(self, question: str, method: str, options: RetrievalOptions, timer: StageTimer) -> dict[str, Scored]:
         """What each method finds."""
         only = Filter(options.folder, options.where or {})
         limit = max(options.candidates, options.top)
@@ -301,7 +301,7 @@ def fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
     return sorted(total.items(), key=lambda x: (-x[1], x[0]))
 
 
-class _Timer:
+class StageTimer:
     """Stages with their times."""
 
     def __init__(self, stages: Sequence[Stage] = ()) -> None:

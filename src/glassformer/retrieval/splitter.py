@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError
 from glassformer.retrieval.document import Document, DocumentPart
 from glassformer.retrieval.options import PASSAGE_TOKENS, PassageOptions
 from glassformer.retrieval.passage import Passage
-from glassformer.text.sentences import clear_sentence_starts, has_rules, sentence_spans
+from glassformer.text.sentences import clear_sentence_starts, rules_for, sentence_spans
 from glassformer.text.tokenizer import Tokenizer
 
 STRETCH_CHARS = 1 << 14
@@ -153,7 +153,7 @@ class _Cutter:
         if limit is not None and self.size > limit:
             raise ConfigError(f"size={self.size} is more than the {limit} tokens that the model reads at once")
         self._tokenizer, self._prompt, self._overlap = tokenizer, prompt, options.overlap
-        self._language = options.language if has_rules(options.language) else "en"
+        self._language = rules_for(options.language)
         self._room = self.size - self._count("")
         if self._room < LEAST_ROOM:
             raise ConfigError(

@@ -43,15 +43,17 @@ from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
+from glassformer.retrieval.options import INDEX_FILE
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Counts, Filter, Scored, Store, StoreSettings
 from glassformer.retrieval.vectors import ExactVectors, VectorSearch
 from glassformer.retrieval.words import match_expression, query_terms, terms
 
-INDEX_FILE = "store.json"
 K1, B = 1.2, 0.75
 MAX_SCORED = 10_000
 """Passages that FTS5 scores for the rare terms of a query: some 10 ms."""
+RESCORED = 100
+"""Passages with a rare term that are scored by all terms, at least."""
 EXACT_FIRST = 10
 """Results that are the best by all terms, whatever it takes; those behind them have a rare term."""
 MAX_QUERY_TERMS = 200
@@ -362,18 +364,18 @@ class SqliteStore(Store):
             counts = {term: self._frequency(term) for term in query_terms(question, self.settings.language)}
             listed = sorted(filter(counts.get, counts), key=counts.__getitem__)[:MAX_QUERY_TERMS]
             weights = {term: inverse_frequency(total, counts[term]) for term in listed}
-            rare, scored = 0, 0
+            rare, scored, most = 0, 0, max(limit, RESCORED)
             while rare < len(listed) and (rare == 0 or scored + counts[listed[rare]] <= MAX_SCORED):
                 scored += counts[listed[rare]]
                 rare += 1
             while rare < len(listed):
-                partial = self._match(listed[:rare], max(limit, 100), only)
+                partial = self._match(listed[:rare], most, only)
                 best = sorted(self._scores_by(weights, partial), key=lambda x: (-x[1], x[0]))[:limit]
                 enough = min(limit, EXACT_FIRST)
                 least = best[enough - 1][1] if len(best) >= enough else 0.0
                 # The most that a passage has which is not among these: from the other terms, and of those that have a
                 # rare term, from that.
-                more = partial[-1][1] if len(partial) >= max(limit, 100) else 0.0
+                more = partial[-1][1] if len(partial) >= most else 0.0
                 if least >= more + (K1 + 1) * sum(weights[term] for term in listed[rare:]):
                     return best
                 rare += 1  # as many more terms as it takes until the others cannot reach that score

@@ -36,7 +36,7 @@ from glassformer.loaded_model import LoadedModel
 from glassformer.model import load
 from glassformer.sentence_embeddings import PROMPTS_OF_DOCUMENTS, SentenceEmbedder
 from glassformer.tasks.base import Progress
-from glassformer.tasks.classify.kinds import number_of
+from glassformer.tasks.classify.kinds import number_of, scaled, score_bounds
 from glassformer.tasks.columns import RowTask, listed, row_chunks, tell_cut, text_of
 from glassformer.tasks.embedding_head import EmbeddingHead, LossOptions
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapUnion, Metric
@@ -390,11 +390,9 @@ class PairScores:
     def __init__(
         self, loss: str, bounds: Sequence[float], teacher: str | None, activation: str | None, column: str
     ) -> None:
-        self.loss, self.bounds, self.column = loss, [float(x) for x in bounds], column
+        self.loss, self.bounds, self.column = loss, score_bounds(bounds), column
         self.teacher, self.activation = teacher, activation
         self._loaded: SentenceEmbedder | None = None
-        if self.bounds and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
-            raise ConfigError(f"score_range is {list(bounds)}; it must be the lowest and the highest score: [0, 5]")
         if self.bounds and (teacher is not None or loss not in ("cosine", "mse", "cosent")):
             raise ConfigError(f"score_range is of labels that {loss} does not read; leave it out")
         if teacher is not None and loss not in ("cosine", "mse", "cosent", "margin-mse"):
@@ -437,10 +435,7 @@ class PairScores:
                 raise DataError(f"{self.column!r} is {score:g}; it must be 1 (they belong together) or 0")
             return score
         if self.bounds:
-            low, high = self.bounds
-            if not low <= score <= high:
-                raise DataError(f"{self.column!r} is {score:g}; by score_range it is from {low:g} to {high:g}")
-            return (score - low) / (high - low)
+            return scaled(score, self.bounds, repr(self.column))
         if self.loss == "cosine" and not -1 <= score <= 1:
             raise DataError(
                 f"{self.column!r} is {score:g}; a cosine is from -1 to 1: give the range of the scores, "

@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.files.schema import check
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.classify.kinds import PROBLEMS, LabelKind, number_of
+from glassformer.tasks.classify.kinds import PROBLEMS, LabelKind, number_of, scaled, score_bounds
 from glassformer.tasks.classify.task import ClassificationTask, pair_examples, relabelled
 from glassformer.tasks.columns import check_columns, columns_of, limit_of, parse_rows, row_chunks, tell_cut, text_of
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapUnion, Metric
@@ -133,9 +133,7 @@ class Relevance(LabelKind):
     def __init__(self, loss: str, bounds: Sequence[float], names: Sequence[str]) -> None:
         super().__init__(names)
         check(RankingLoss, loss, "loss")
-        self.loss, self.bounds = loss, [float(x) for x in bounds]
-        if self.bounds and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
-            raise ConfigError(f"score_range is {list(bounds)}; it must be the lowest and the highest score: [0, 5]")
+        self.loss, self.bounds = loss, score_bounds(bounds)
 
     def problem_config(self) -> dict[str, Any]:
         return {"problem_type": PROBLEMS["regression" if self.loss == "mse" else "multi"]}
@@ -148,10 +146,7 @@ class Relevance(LabelKind):
         if number is None:
             raise DataError(f"the label is {safe_repr(value)}; it must be a number")
         if self.bounds:
-            low, high = self.bounds
-            if not low <= number <= high:
-                raise DataError(f"the label is {number:g}; by score_range it is from {low:g} to {high:g}")
-            number = (number - low) / (high - low)
+            number = scaled(number, self.bounds, "the label")
         elif self.loss == "bce" and not 0 <= number <= 1:
             raise DataError(
                 f"the label is {number:g}; binary cross-entropy takes labels from 0 to 1: give the range of the "

@@ -155,10 +155,10 @@ def _abbreviations(language: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _segmenter(language).language_module.Abbreviation.ABBREVIATIONS)
 
 
-def has_rules(language: str) -> bool:
-    """Whether there are rules for sentences of a language."""
+def rules_for(language: str) -> str:
+    """The language by whose rules texts of a language are split: itself, or English where it has none."""
     try:
         _segmenter(language)
     except ConfigError:
-        return False
-    return True
+        return "en"
+    return language

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core.heads import Head
-from glassformer.errors import DataError, nearest
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.tasks.columns import listed
 from glassformer.tasks.metrics.classes import (
@@ -94,6 +94,27 @@ def number_of(value: object) -> float | None:
     except (ValueError, OverflowError):  # a whole number beyond floats
         return None
     return number if math.isfinite(number) else None
+
+
+def score_bounds(bounds: Sequence[float]) -> list[float]:
+    """The lowest and the highest score of `score_range`; none = scores are as they are. Raises: ConfigError."""
+    limits = [float(x) for x in bounds]
+    if limits and (len(limits) != 2 or not limits[0] < limits[1]):
+        raise ConfigError(f"score_range is {list(bounds)}; it must be the lowest and the highest score: [0, 5]")
+    return limits
+
+
+def scaled(score: float, bounds: Sequence[float], what: str) -> float:
+    """A score by its bounds, as a number from 0 to 1.
+
+    Args:
+        what: it is, for the error
+    Raises: DataError: it is out of bounds.
+    """
+    low, high = bounds
+    if not low <= score <= high:
+        raise DataError(f"{what} is {score:g}; by score_range it is from {low:g} to {high:g}")
+    return (score - low) / (high - low)
 
 
 MAX_DIGITS = 19
