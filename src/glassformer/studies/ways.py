@@ -66,7 +66,7 @@ class Source:
 
     @cached_property
     def task(self) -> Task:
-        """The task with its model, loaded when first asked for. It is this source's alone: a way may change it in place."""
+        """The task with a model of its own, loaded when first asked for: a way may change it in place."""
         config = self.config
         return trained_task(
             self.folder, config.task, config.data.columns, config.task_options, device=config.device
