@@ -1,1 +1,1 @@
-"""Parameter-efficient fine-tuning: low-rank adapters on modules chosen by name."""
+"""Compression of a network: low-rank adapters, and quantisation; each method with its paper."""
