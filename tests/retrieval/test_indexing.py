@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +22,7 @@ from glassformer.retrieval.retriever import Retriever
 from glassformer.retrieval.sqlite_store import SqliteStore, open_folder
 from glassformer.retrieval.store import StoreSettings
 from tests.retrieval.encoders import make_encoder, write_documents
+from tests.retrieval.made import dump
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +37,6 @@ def folder(tmp_path: Path) -> Path:
 
 def changes(report: StoreReport) -> dict[str, int]:
     return {what: count for what, count in report.changes.items() if count}
-
-
-def dump(store: Path) -> list[object]:
-    """All passages with their names, text and vectors, without ids."""
-    opened = open_folder(store)
-    rows = opened._all(
-        "SELECT d.name, p.start, p.stop, p.line, p.text, v.vector FROM documents d JOIN passages p ON p.content = "
-        "d.content LEFT JOIN vectors v ON v.passage = p.id ORDER BY 1, 2"
-    )
-    opened.close()
-    return rows
 
 
 def test_what_changed_is_embedded_and_nothing_else(folder: Path, tmp_path: Path, encoder: Model) -> None:
@@ -136,32 +122,6 @@ def test_a_file_is_continued_where_it_stopped(
             break
         except KeyboardInterrupt:
             continue
-    assert dump(tmp_path / "store") == dump(tmp_path / "whole")
-
-
-def test_killed_at_any_time(folder: Path, tmp_path: Path) -> None:
-    """`kill -9` while it writes: each answer meanwhile is that of whole documents, and the next run goes on."""
-    for number in range(60):
-        (folder / f"{number}.txt").write_text(" ".join(f"File {number} has sentence {n}." for n in range(300)))
-    program = (
-        "import sys, glassformer.retrieval.indexing as i; i.BATCH_PASSAGES = 8; print('ready', flush=True); "
-        "i.index_folder(sys.argv[1], sys.argv[2])"
-    )
-    index_folder(folder, tmp_path / "whole")
-    draw = np.random.default_rng(0)
-    for _ in range(5):
-        child = subprocess.Popen([sys.executable, "-c", program, folder, tmp_path / "store"], stdout=subprocess.PIPE)
-        assert child.stdout is not None and child.stdout.readline() == b"ready\n"
-        time.sleep(draw.uniform(0.01, 0.3))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        if (tmp_path / "store/store.json").exists():
-            opened = open_folder(tmp_path / "store")
-            for match in opened.matches([id for id, _ in opened.search_words("sentence 7", 50)]):
-                assert (folder / match.file).read_text()[match.start : match.stop] == match.text
-            opened.close()
-    index_folder(folder, tmp_path / "store")
     assert dump(tmp_path / "store") == dump(tmp_path / "whole")
 
 
