@@ -144,6 +144,14 @@ def test_who_writes_is_alone(folder: Path, tmp_path: Path) -> None:
         index_folder(folder, tmp_path / "store")
 
 
+def test_a_name_that_is_not_utf8(folder: Path, tmp_path: Path) -> None:
+    (folder / os.fsdecode(b"sea.t\xff")).write_text("Whales sing.")
+    report = index_folder(folder, tmp_path / "store")
+    assert changes(report) == {"added": 4}
+    (match,) = Retriever.open(tmp_path / "store").search("whales").matches
+    assert match.file == r"sea.t\xff"
+
+
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder; give the folder of your documents"):
         index_folder(tmp_path / "none", tmp_path / "store")

@@ -164,6 +164,22 @@ def test_other_settings_are_another_database_until_it_is_complete(store: SqliteS
     assert [path.name for path in store.folder.glob("*.sqlite")] == [new.file]
 
 
+def test_texts_that_databases_refuse(store: SqliteStore) -> None:
+    hostile = "a\0b \ud800 '; DROP TABLE passages; -- ? %s {} \U0001f600"
+    metadata = {hostile: hostile, "list": [hostile]}
+    passage = Passage(text=f"Walrus {hostile}", start=0, stop=9, headings=(hostile,), metadata=metadata)
+    store.write([ContentBatch("h2.\udcff", [passage], vectors(1), names=[hostile], title=hostile, problem=hostile)])
+    store.set_problems([(hostile, hostile)])
+    kept = hostile.replace("\0", "\ufffd").replace("\ud800", "?")
+    ((id, _),) = store.search_words("walrus", 5, Filter(hostile, {hostile: hostile}))
+    (match,) = store.matches([id])
+    assert (match.text, match.file, match.title, match.headings) == (f"Walrus {kept}", kept, kept, [kept])
+    assert match.metadata == {kept: kept, "list": [kept]} and len(match.text) == len(passage.text)
+    assert (kept, kept) in store.problems() and store.search_words(hostile, 5, Filter(f"{hostile}/x")) == []
+    store.remove([hostile])
+    assert store.contents() == {"h1.md": -1}
+
+
 def test_what_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder; `glassformer index"):
         open_folder(tmp_path / "none")

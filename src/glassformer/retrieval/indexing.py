@@ -186,7 +186,7 @@ class Indexing:
         with bar("indexing", len(present)) as advance:
             for file in present:
                 try:
-                    content = content_hash(file.path) + file.path.suffix.lower()
+                    content = content_hash(file.path) + Path(file.name).suffix.lower()
                 except DataError as problem:
                     problems.append((file.name, reason_of(problem, file)))
                 else:

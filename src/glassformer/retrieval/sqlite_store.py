@@ -27,10 +27,8 @@ import math
 import os
 import secrets
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +42,9 @@ from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
 from glassformer.retrieval.options import INDEX_FILE
-from glassformer.retrieval.passage import PassageMatch
-from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Counts, Filter, Scored, Store, StoreSettings
+from glassformer.retrieval.store import EVERYTHING, VERSION, Filter, Scored, Store, StoreSettings
 from glassformer.retrieval.vectors import ExactVectors, VectorSearch
-from glassformer.retrieval.words import match_expression, query_terms, terms
+from glassformer.retrieval.words import match_expression, query_terms
 
 K1, B = 1.2, 0.75
 MAX_SCORED = 10_000
@@ -165,8 +162,8 @@ class SqliteStore(Store):
     """
 
     def __init__(self, folder: Path, file: str, settings: StoreSettings | None = None) -> None:
+        super().__init__()
         self.folder, self.file = folder, file
-        self._lock = threading.RLock()
         self._searched: tuple[int, list[VectorSearch]] | None = None
         self._frequencies: tuple[int, dict[str, int]] = (-1, {})
         with self._errors():
@@ -192,38 +189,11 @@ class SqliteStore(Store):
 
     # ------------------------------------------------------------------------------------------------- writing
 
-    def write(self, batches: Sequence[ContentBatch]) -> None:
-        with self._errors(), self._transaction():
-            for batch in batches:
-                self._write(batch)
-            self._set(edition=self.edition + 1)
-
-    def _write(self, batch: ContentBatch) -> None:
-        run = self._database.execute
-        run(
-            "INSERT INTO contents(hash, title, metadata, problem, complete) VALUES(?, ?, ?, ?, 0) "
-            "ON CONFLICT(hash) DO NOTHING",
-            (batch.content, batch.title, json.dumps(plain(batch.metadata)), batch.problem),
-        )
-        (content,) = run("SELECT id FROM contents WHERE hash = ?", (batch.content,)).fetchone()
-        for number, passage in enumerate(batch.passages):
-            headings, metadata = json.dumps(passage.headings), json.dumps(plain(passage.metadata))
-            row = run(
-                "INSERT INTO passages(content, start, stop, line, page, headings, metadata, text) "
-                "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-                (content, passage.start, passage.stop, passage.line, passage.page, headings, metadata, passage.text),
-            )
-            if batch.vectors is not None:
-                blob = batch.vectors[number].astype("<f2").tobytes()
-                run("INSERT INTO vectors(passage, vector) VALUES(?, ?)", (row.lastrowid, blob))
-        if batch.complete and not run("SELECT complete FROM contents WHERE id = ?", (content,)).fetchone()[0]:
-            self._index_words(content)
-            run("UPDATE contents SET complete = 1 WHERE id = ?", (content,))
-        for name in batch.names:
-            self._place(name, content)
+    def _add_vectors(self, ids: Sequence[int], vectors: np.ndarray) -> None:
+        rows = zip(ids, (vector.tobytes() for vector in vectors.astype("<f2")), strict=True)
+        self._run_many("INSERT INTO vectors(passage, vector) VALUES(?, ?)", rows)
 
     def _index_words(self, content: int, *, remove: bool = False) -> None:
-        """Add the words of a content to the full-text index, which counts complete contents alone; or remove them."""
         first = "words, " if remove else ""
         second = "'delete', " if remove else ""
         passages, count = 0, 0
@@ -237,51 +207,12 @@ class SqliteStore(Store):
         sign = -1 if remove else 1
         self._set(passages=self._get("passages") + sign * passages, terms=self._get("terms") + sign * count)
 
-    def _terms(self, headings: str, text: str) -> list[str]:
-        """What the full-text index has of a passage: the terms of its headings and its text."""
-        return terms(" ".join([*json.loads(headings), text]), self.settings.language)
-
-    def _place(self, name: str, content: int) -> None:
-        # The content that it had stays until `finish`: another name may get it, where files were renamed or swapped.
-        self._database.execute("INSERT OR REPLACE INTO documents(name, content) VALUES(?, ?)", (name, content))
-
-    def _drop_if_unused(self, content: int) -> None:
-        run = self._database.execute
-        if run("SELECT 1 FROM documents WHERE content = ? LIMIT 1", (content,)).fetchone():
-            return
-        if run("SELECT complete FROM contents WHERE id = ?", (content,)).fetchone()[0]:
-            self._index_words(content, remove=True)
-        run("DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE content = ?)", (content,))
-        run("DELETE FROM passages WHERE content = ?", (content,))
-        run("DELETE FROM contents WHERE id = ?", (content,))
-
-    def remove(self, names: Iterable[str]) -> None:
-        with self._errors(), self._transaction():
-            for name in names:
-                row = self._database.execute("SELECT content FROM documents WHERE name = ?", (name,)).fetchone()
-                if row:
-                    self._database.execute("DELETE FROM documents WHERE name = ?", (name,))
-                    self._drop_if_unused(row[0])
-            self._set(edition=self.edition + 1)
-
-    def set_problems(self, problems: Iterable[tuple[str, str]]) -> None:
-        rows = list(problems)
-        with self._errors(), self._transaction():
-            self._database.execute("DELETE FROM problems")
-            self._database.executemany("INSERT INTO problems(name, reason) VALUES(?, ?)", rows)
-
     def finish(self) -> None:
-        with self._errors(), self._transaction():  # of files that changed, or went before all passages were there
-            unused = "SELECT id FROM contents WHERE id NOT IN (SELECT content FROM documents)"
-            for (content,) in self._database.execute(unused).fetchall():
-                self._drop_if_unused(content)
+        super().finish()
         with self._errors():
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._renew_index()
-        self.switch()
 
     def _renew_index(self) -> None:
-        """Write the approximate index, where there are enough vectors and too many of them came or went since."""
         (count,) = self._all("SELECT COUNT(*) FROM vectors")[0]
         files = list(self.folder.glob(f"{self._get('key')}-*.ann"))
         if count < APPROXIMATE_FROM:
@@ -308,53 +239,13 @@ class SqliteStore(Store):
         return None
 
     def switch(self) -> None:
-        """Make this the database that answers, and remove others."""
         write_json(self.folder / INDEX_FILE, {"version": VERSION, "file": self.file}, DataError)
         for path in self.folder.glob("passages-*.sqlite*"):
             if not path.name.startswith(self.file):
                 with suppress(OSError):  # another process has it open, and its system keeps it
                     path.unlink()
 
-    def rename_model(self, settings: StoreSettings) -> None:
-        """Note where the model of the store is now.
-
-        Args:
-            settings: that differ from those of the store in the name of the model, and rounding
-        """
-        if (settings.model, settings.revision) == (self.settings.model, self.settings.revision):
-            return
-        self.settings = replace(self.settings, model=settings.model, revision=settings.revision)
-        with self._errors(), self._transaction():
-            self._set(settings=plain(self.settings))
-
     # ------------------------------------------------------------------------------------------------- reading
-
-    @property
-    def edition(self) -> int:
-        return int(self._get("edition"))
-
-    def documents(self) -> dict[str, str]:
-        rows = self._all("SELECT name, hash FROM documents JOIN contents ON contents.id = content")
-        return dict(rows)
-
-    def contents(self) -> dict[str, int]:
-        rows = self._all(
-            "SELECT hash, CASE WHEN complete THEN -1 ELSE (SELECT COUNT(*) FROM passages WHERE content = contents.id) "
-            "END FROM contents"
-        )
-        return dict(rows)
-
-    def problems(self) -> list[tuple[str, str]]:
-        rows = self._all("SELECT name, reason FROM problems")
-        rows += self._all(
-            "SELECT name, problem FROM documents JOIN contents ON contents.id = content WHERE problem != ''"
-        )
-        return sorted((name, reason) for name, reason in rows)
-
-    def counts(self) -> Counts:
-        with_text = "SELECT COUNT(*) FROM documents WHERE content IN (SELECT content FROM passages)"
-        documents, vectors = self._all(f"SELECT ({with_text}), (SELECT COUNT(*) FROM vectors)")[0]
-        return Counts(documents, int(self._get("passages")), vectors)
 
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
         with self._errors(), self._reading():
@@ -386,7 +277,7 @@ class SqliteStore(Store):
     def _match(self, listed: list[str], limit: int, only: Filter) -> Scored:
         if not listed:
             return []
-        condition, values = _condition(only)
+        condition, values = self._condition(only)
         within = f" AND rowid IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
         rows = self._database.execute(
             f"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ?{within} "
@@ -423,7 +314,7 @@ class SqliteStore(Store):
         return int(counted[term])
 
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
-        condition, values = _condition(only)
+        condition, values = self._condition(only)
         if condition:
             condition = f"AND v.passage IN (SELECT p.id FROM passages p WHERE {condition})"
             searches: list[VectorSearch] = [self._exact(condition, values)]
@@ -465,59 +356,34 @@ class SqliteStore(Store):
                 start = stop
         return ids, vectors
 
-    def matches(self, ids: Sequence[int]) -> list[PassageMatch]:
-        listed = []
-        for id in ids:
-            row = self._all(
-                "SELECT content, start, stop, line, page, headings, p.metadata, text, title, c.metadata "
-                "FROM passages p JOIN contents c ON c.id = content WHERE p.id = ?",
-                (int(id),),
-            )
-            if not row:
-                continue
-            content, start, stop, line, page, headings, metadata, text, title, of_document = row[0]
-            names = self._all("SELECT name FROM documents WHERE content = ? ORDER BY name", (content,))
-            files = [name for (name,) in names]
-            if not files:
-                continue
-            listed.append(
-                PassageMatch(
-                    **{"id": int(id), "score": 0.0, "file": files[0], "also": files[1:], "title": title, "text": text},
-                    **{"start": start, "stop": stop, "line": line, "page": page, "headings": json.loads(headings)},
-                    metadata={**json.loads(of_document), **json.loads(metadata)},
-                )
-            )
-        return listed
-
     def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         read = np.full((len(ids), self.settings.width), np.nan, np.float16)
         places = {int(id): place for place, id in enumerate(ids)}
-        listed = list(places)
-        for start in range(0, len(listed), 1_000):  # SQLite has a limit of values
-            some = listed[start : start + 1_000]
-            rows = self._all(
-                f"SELECT passage, vector FROM vectors WHERE passage IN ({', '.join('?' * len(some))})", some
-            )
-            if rows:
-                read[[places[id] for id, _ in rows]] = _vectors_in([blob for _, blob in rows], self.settings.width)
+        with self._errors(), self._reading():
+            rows = list(self._for_each("SELECT passage, vector FROM vectors WHERE passage IN ({})", list(places)))
+        if rows:
+            read[[places[id] for id, _ in rows]] = _vectors_in([blob for _, blob in rows], self.settings.width)
         return read
 
     # ------------------------------------------------------------------------------------------------- database
 
-    def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._errors(), self._lock:
-            return self._database.execute(query, tuple(values)).fetchall()
+    def _run(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self._database.execute(query, tuple(values)).fetchall()
 
-    def _get(self, name: str) -> Any:
-        return json.loads(self._all("SELECT value FROM settings WHERE name = ?", (name,))[0][0])
+    def _run_many(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._database.executemany(query, rows)
 
-    def _set(self, **values: Any) -> None:
-        rows = [(name, json.dumps(value)) for name, value in values.items()]
-        self._database.executemany("INSERT OR REPLACE INTO settings(name, value) VALUES(?, ?)", rows)
+    def _new_ids(self, table: str, count: int) -> range:
+        rows = self._run("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))  # it keeps those that are gone
+        first = rows[0][0] + 1 if rows else 1
+        return range(first, first + count)
+
+    def _has_metadata(self, column: str) -> str:
+        text = "CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(value AS TEXT) END"
+        return f"EXISTS(SELECT 1 FROM json_each({column}) WHERE key = ? AND {text} = ?)"
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Several statements that read one state of the database, whatever another process writes meanwhile."""
         with self._lock:
             if self._database.in_transaction:
                 yield
@@ -543,7 +409,6 @@ class SqliteStore(Store):
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise errors of SQLite as ours, with what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -571,20 +436,3 @@ def inverse_frequency(total: int, count: int) -> float:
     """idf of BM25: how much a term tells that `count` of `total` passages have."""
     count = min(count, total)  # of a prefix, those of its terms are added up
     return max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)
-
-
-def _condition(only: Filter) -> tuple[str, list[Any]]:
-    """The condition on passages `p` of a filter in SQL, and its values; "" = all."""
-    parts, values = [], []
-    if only.folder is not None:
-        name = only.folder.encode("utf-8", "replace").decode().removeprefix("./").strip("/")
-        if name not in ("", "."):
-            parts.append("p.content IN (SELECT content FROM documents WHERE name = ? OR (name >= ? AND name < ?))")
-            values += [name, f"{name}/", f"{name}0"]  # "0" follows "/"
-    for key, value in only.where.items():
-        text = "CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(value AS TEXT) END"
-        has = f"EXISTS(SELECT 1 FROM json_each(%s) WHERE key = ? AND {text} = ?)"
-        of_document = has % "(SELECT metadata FROM contents WHERE id = p.content)"
-        parts.append(f"({has % 'p.metadata'} OR {of_document})")
-        values += [key, value, key, value]
-    return " AND ".join(parts), values

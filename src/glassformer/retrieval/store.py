@@ -1,27 +1,40 @@
-"""Stores of passages: what an index writes and a search reads, whichever database holds it.
+"""Stores of passages: what an index writes and a search reads, in a SQL database.
 
     documents   tower.md ──┐
                 copy.md ───┴─> content 3fa1…md ──> passages ──> vectors, words
 
 A document is a name, and a content is the bytes that it has, named by their hash. So a renamed file moves and files of
 one content are embedded once; a changed file is a name that points to another content, switched in one transaction when
-all of its passages are there.
+all of its passages are there. Its tables, in every database:
+
+    settings(name, value)                             contents(id, hash, title, metadata, problem, complete)
+    problems(name, reason)                            documents(name, content)
+    passages(id, content, start, stop, line, page, headings, metadata, text)         vectors(passage, vector)
+
+What databases do in different ways is abstract: running a statement, storing and searching vectors and words.
 """
 
 from __future__ import annotations
 
+import json
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from glassformer.files.schema import Schema
+from glassformer.reports.report import plain
 from glassformer.retrieval.passage import Passage, PassageMatch
+from glassformer.retrieval.words import terms
 
 VERSION = 1
 """Of what a store holds; raised where a table or key gets another meaning."""
+TOGETHER = 500
+"""Values of a statement: SQLite has a limit of them."""
 SAME_COSINE = 0.9999
 """Least cosine of two probes of one model: 32-bit numbers differ by some 1e-6, a precision of 8 bits by 1e-3."""
 
@@ -119,53 +132,16 @@ class Store(ABC):
 
     settings: StoreSettings
 
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
     @abstractmethod
     def close(self) -> None:
         """Close the database."""
 
-    # ------------------------------------------------------------------------------------------------- writing
-
     @abstractmethod
-    def write(self, batches: Sequence[ContentBatch]) -> None:
-        """Add passages, complete contents and point documents to them, in one transaction.
-
-        A content to which no document points any more is not shown, and goes with `finish`.
-        """
-
-    @abstractmethod
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove documents, and the contents that only they had, in one transaction."""
-
-    @abstractmethod
-    def set_problems(self, problems: Iterable[tuple[str, str]]) -> None:
-        """Replace the list of names that were not read, each with the reason."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Make what is derived from the passages again where it is stale, such as an approximate index."""
-
-    # ------------------------------------------------------------------------------------------------- reading
-
-    @property
-    @abstractmethod
-    def edition(self) -> int:
-        """A number that is another one after each change of passages."""
-
-    @abstractmethod
-    def documents(self) -> dict[str, str]:
-        """Each document and its content."""
-
-    @abstractmethod
-    def contents(self) -> dict[str, int]:
-        """Contents, with how many passages of an incomplete one are there; -1 = it is complete."""
-
-    @abstractmethod
-    def problems(self) -> list[tuple[str, str]]:
-        """Names that were not read, or not all of them, each with the reason."""
-
-    @abstractmethod
-    def counts(self) -> Counts:
-        """How much there is to search."""
+    def switch(self) -> None:
+        """Make these the passages that answer, where another model or size makes those of a store again."""
 
     @abstractmethod
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
@@ -176,9 +152,260 @@ class Store(ABC):
         """Dense search: passages by the similarity of their vectors with that of a question. [D]"""
 
     @abstractmethod
-    def matches(self, ids: Sequence[int]) -> list[PassageMatch]:
-        """Passages by id, with their documents; without those that are gone. Scores are to be set."""
-
-    @abstractmethod
     def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Vectors of passages; a row of NaN = it is gone. [n, D] float16"""
+
+    # ------------------------------------------------------------------------------------------------- a database
+
+    @abstractmethod
+    def _run(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement, with `?` where its values go. Returns: its rows."""
+
+    @abstractmethod
+    def _run_many(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement without a result once for each row of values."""
+
+    @abstractmethod
+    def _new_ids(self, table: str, count: int) -> range:
+        """Ids of new rows, which no row of the table ever had."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[None]:
+        """Statements that all happen, or none of them."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[None]:
+        """Several statements that read one state of the database, whatever another process writes meanwhile."""
+
+    @abstractmethod
+    def _errors(self) -> AbstractContextManager[None]:
+        """Raise errors of the database as ours, with what to do."""
+
+    @abstractmethod
+    def _add_vectors(self, ids: Sequence[int], vectors: np.ndarray) -> None:
+        """Store the vectors of new passages. [n, D] float16"""
+
+    @abstractmethod
+    def _index_words(self, content: int, *, remove: bool = False) -> None:
+        """Add the words of a content to the full-text index, which counts complete contents alone; or remove them."""
+
+    @abstractmethod
+    def _has_metadata(self, column: str) -> str:
+        """The condition that metadata in a column of JSON have a name (first value), and it this text (second)."""
+
+    @abstractmethod
+    def _renew_index(self) -> None:
+        """Make the approximate index, where there are enough vectors and it is missing or stale."""
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    def write(self, batches: Sequence[ContentBatch]) -> None:
+        """Add passages, complete contents and point documents to them, in one transaction.
+
+        A content to which no document points any more is not shown, and goes with `finish`.
+        """
+        with self._errors(), self._transaction():
+            for batch in batches:
+                self._write(batch)
+            self._set(edition=self.edition + 1)
+
+    def _write(self, batch: ContentBatch) -> None:
+        key = storable(batch.content)
+        rows = self._run("SELECT id, complete FROM contents WHERE hash = ?", (key,))
+        if not rows:
+            (content,), complete = self._new_ids("contents", 1), 0
+            self._run(
+                "INSERT INTO contents(id, hash, title, metadata, problem, complete) VALUES(?, ?, ?, ?, ?, 0)",
+                (content, key, storable(batch.title), _json(batch.metadata), storable(batch.problem)),
+            )
+        else:
+            content, complete = rows[0]
+        if batch.passages:
+            ids = self._new_ids("passages", len(batch.passages))
+            self._run_many(
+                "INSERT INTO passages(id, content, start, stop, line, page, headings, metadata, text) "
+                "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (id, content, x.start, x.stop, x.line, x.page, *texts)
+                    for id, x in zip(ids, batch.passages, strict=True)
+                    for texts in [(_json(x.headings), _json(x.metadata), storable(x.text))]
+                ],
+            )
+            if batch.vectors is not None:
+                self._add_vectors(ids, batch.vectors)
+        if batch.complete and not complete:
+            self._index_words(content)
+            self._run("UPDATE contents SET complete = 1 WHERE id = ?", (content,))
+        # The content that a name had stays until `finish`: another may get it, where files were renamed or swapped.
+        self._run_many(
+            "INSERT INTO documents(name, content) VALUES(?, ?) "
+            "ON CONFLICT(name) DO UPDATE SET content = excluded.content",
+            [(storable(name), content) for name in batch.names],
+        )
+
+    def _drop_if_unused(self, content: int) -> None:
+        if self._run("SELECT 1 FROM documents WHERE content = ? LIMIT 1", (content,)):
+            return
+        if self._run("SELECT complete FROM contents WHERE id = ?", (content,))[0][0]:
+            self._index_words(content, remove=True)
+        self._run("DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE content = ?)", (content,))
+        self._run("DELETE FROM passages WHERE content = ?", (content,))
+        self._run("DELETE FROM contents WHERE id = ?", (content,))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove documents, and the contents that only they had, in one transaction."""
+        with self._errors(), self._transaction():
+            for name in names:
+                for (content,) in self._run("SELECT content FROM documents WHERE name = ?", (storable(name),)):
+                    self._run("DELETE FROM documents WHERE name = ?", (storable(name),))
+                    self._drop_if_unused(content)
+            self._set(edition=self.edition + 1)
+
+    def set_problems(self, problems: Iterable[tuple[str, str]]) -> None:
+        """Replace the list of names that were not read, each with the reason."""
+        rows = [(storable(name), storable(reason)) for name, reason in problems]
+        with self._errors(), self._transaction():
+            self._run("DELETE FROM problems")
+            self._run_many("INSERT INTO problems(name, reason) VALUES(?, ?)", rows)
+
+    def finish(self) -> None:
+        """Make what is derived from the passages again where it is stale, such as an approximate index."""
+        with self._errors(), self._transaction():  # of files that changed, or went before all passages were there
+            unused = "SELECT id FROM contents WHERE id NOT IN (SELECT content FROM documents)"
+            for (content,) in self._run(unused):
+                self._drop_if_unused(content)
+        self._renew_index()
+        self.switch()
+
+    def rename_model(self, settings: StoreSettings) -> None:
+        """Note where the model of the store is now.
+
+        Args:
+            settings: that differ from those of the store in the name of the model, and rounding
+        """
+        if (settings.model, settings.revision) == (self.settings.model, self.settings.revision):
+            return
+        self.settings = replace(self.settings, model=settings.model, revision=settings.revision)
+        with self._errors(), self._transaction():
+            self._set(settings=plain(self.settings))
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    @property
+    def edition(self) -> int:
+        """A number that is another one after each change of passages."""
+        return int(self._get("edition"))
+
+    def documents(self) -> dict[str, str]:
+        """Each document and its content."""
+        rows = self._all("SELECT name, hash FROM documents JOIN contents ON contents.id = content")
+        return dict(rows)
+
+    def contents(self) -> dict[str, int]:
+        """Contents, with how many passages of an incomplete one are there; -1 = it is complete."""
+        rows = self._all(
+            "SELECT hash, CASE WHEN complete = 1 THEN -1 ELSE "
+            "(SELECT COUNT(*) FROM passages WHERE content = contents.id) END FROM contents"
+        )
+        return dict(rows)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Names that were not read, or not all of them, each with the reason."""
+        rows = self._all("SELECT name, reason FROM problems")
+        rows += self._all(
+            "SELECT name, problem FROM documents JOIN contents ON contents.id = content WHERE problem != ''"
+        )
+        return sorted((name, reason) for name, reason in rows)
+
+    def counts(self) -> Counts:
+        """How much there is to search."""
+        with_text = "SELECT COUNT(*) FROM documents WHERE content IN (SELECT content FROM passages)"
+        documents, vectors = self._all(f"SELECT ({with_text}), (SELECT COUNT(*) FROM vectors)")[0]
+        return Counts(documents, int(self._get("passages")), vectors)
+
+    def matches(self, ids: Sequence[int]) -> list[PassageMatch]:
+        """Passages by id, with their documents; without those that are gone. Scores are to be set."""
+        with self._errors(), self._reading():
+            rows = self._for_each(
+                "SELECT p.id, content, start, stop, line, page, headings, p.metadata, text, title, c.metadata "
+                "FROM passages p JOIN contents c ON c.id = content WHERE p.id IN ({})",
+                list(dict.fromkeys(map(int, ids))),
+            )
+            by_id = {row[0]: row[1:] for row in rows}
+            names: dict[int, list[str]] = {}
+            for name, content in self._for_each(
+                "SELECT name, content FROM documents WHERE content IN ({}) ORDER BY name",
+                list({row[0] for row in by_id.values()}),
+            ):
+                names.setdefault(content, []).append(name)
+        listed = []
+        for id in map(int, ids):
+            if id not in by_id or by_id[id][0] not in names:
+                continue
+            content, start, stop, line, page, headings, metadata, text, title, of_document = by_id[id]
+            first, *others = names[content]
+            listed.append(
+                PassageMatch(
+                    **{"id": id, "score": 0.0, "file": first, "also": others, "title": title, "text": text},
+                    **{"start": start, "stop": stop, "line": line, "page": page, "headings": json.loads(headings)},
+                    metadata={**json.loads(of_document), **json.loads(metadata)},
+                )
+            )
+        return listed
+
+    # ------------------------------------------------------------------------------------------------- below
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._errors(), self._lock:
+            return self._run(query, values)
+
+    def _for_each(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
+        """The rows of a query for each of any number of values, which go where it has `{}`."""
+        for start in range(0, len(values), TOGETHER):
+            some = values[start : start + TOGETHER]
+            yield from self._run(query.format(", ".join("?" * len(some))), some)
+
+    def _get(self, name: str) -> Any:
+        return json.loads(self._all("SELECT value FROM settings WHERE name = ?", (name,))[0][0])
+
+    def _set(self, **values: Any) -> None:
+        self._run_many(
+            "INSERT INTO settings(name, value) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+            [(name, json.dumps(value)) for name, value in values.items()],
+        )
+
+    def _terms(self, headings: str, text: str) -> list[str]:
+        """What the full-text index has of a passage: the terms of its headings and its text."""
+        return terms(" ".join([*json.loads(headings), text]), self.settings.language)
+
+    def _condition(self, only: Filter) -> tuple[str, list[Any]]:
+        """The condition on passages `p` of a filter in SQL, and its values; "" = all."""
+        parts, values = [], []
+        if only.folder is not None:
+            name = storable(only.folder).removeprefix("./").strip("/")
+            if name not in ("", "."):
+                parts.append("p.content IN (SELECT content FROM documents WHERE name = ? OR (name >= ? AND name < ?))")
+                values += [name, f"{name}/", f"{name}0"]  # "0" follows "/"
+        for key, value in only.where.items():
+            of_passage = self._has_metadata("p.metadata")
+            of_document = self._has_metadata("(SELECT metadata FROM contents WHERE id = p.content)")
+            parts.append(f"({of_passage} OR {of_document})")
+            values += [storable(key), storable(value)] * 2
+        return " AND ".join(parts), values
+
+
+def storable(text: str) -> str:
+    """A text as any database takes it, and as long: without NUL and halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_storable_all(plain(value)))
+
+
+def _storable_all(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): _storable_all(x) for name, x in value.items()}
+    return [_storable_all(x) for x in value] if isinstance(value, list) else value
