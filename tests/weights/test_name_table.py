@@ -31,7 +31,9 @@ def rule(line: str, spec: Any = None) -> Rule:
     return Same(entry) if isinstance(entry, str) else entry
 
 
-GROUPED = SimpleNamespace(blocks=SimpleNamespace(blocks=[SimpleNamespace(attention=SimpleNamespace(heads=4, K=2))]))
+GROUPED = SimpleNamespace(
+    blocks=SimpleNamespace(blocks=[SimpleNamespace(attention=SimpleNamespace(heads=4, K=2, E=8))])
+)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ GROUPED = SimpleNamespace(blocks=SimpleNamespace(blocks=[SimpleNamespace(attenti
         ("a.{i}.qkv  h.{i}.(q|k|v)_proj", Fused(("h.{i}.q_proj", "h.{i}.k_proj", "h.{i}.v_proj"))),
         ("a.qkv  (q|k|v)  [H K K]", Fused(("q", "k", "v"), (4, 2, 2))),
         ("a.qkv.bias  (q||v).bias", FusedNoKeyBias(("q.bias", "v.bias"), gap=1)),
-        ("a.qkv  qkv  [heads]", HeadByHead("qkv", heads=4)),
+        ("a.qkv  qkv  [heads]", HeadByHead("qkv", width=8)),
         ("a.kv.bias  (|v).bias", FusedNoKeyBias(("v.bias",), gap=0)),
         ("a.out  c_proj  ᵀ", Transposed("c_proj")),
         ("a.up  gate_up  [1/2]", Slice("gate_up", (1, 1), 1)),

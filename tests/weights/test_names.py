@@ -68,7 +68,7 @@ def test_a_vector_may_be_the_only_row_of_their_matrix() -> None:
 
 @given(heads=SIZES, E=SIZES, D=SIZES)
 def test_heads_one_after_another_become_all_queries_before_all_keys(heads: int, E: int, D: int) -> None:
-    rule = HeadByHead("a", heads)
+    rule = HeadByHead("a", E)
     matrix, vector = torch.randn(heads * 3 * E, D), torch.arange(heads * 3 * E)
     ours = rule.read([matrix])
     assert rule.shapes(tuple(ours.shape)) == [tuple(matrix.shape)]

@@ -1,18 +1,31 @@
-"""Another vocabulary size for a trained network: rows of the embedding table, and of what is tied to it, come or go."""
+"""Other sizes for a trained network: the network of another config with tensors of this one, such as its vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files.schema import at_least, check
 from glassformer.models._config import MAX_ROWS, ConfigReader, Keys
 from glassformer.models._family import Family
 from glassformer.models._network import Network
+
+
+def config_key(family: Family, config: Mapping[str, Any], *fields: str) -> str:
+    """The key of a config that holds a size, by the names of its field in `Keys`: the first that the family has.
+
+    Raises: UnsupportedError: the family has none of them.
+    """
+    keys = getattr(family.spec, "keys", None)
+    entry = next((keys.keys[x] for x in fields if x in keys.keys), None) if isinstance(keys, Keys) else None
+    if entry is None or not entry.spellings:
+        what = {"layers": "number of layers", "hidden": "number of neurons"}.get(fields[-1], fields[-1])
+        raise UnsupportedError(f"a {family.model_type!r} model has no one {what} that could be resized")
+    return next((key for key in entry.spellings if key in config), entry.spellings[0])
 
 
 def vocabulary_key(family: Family, config: Mapping[str, Any]) -> str:
@@ -20,11 +33,9 @@ def vocabulary_key(family: Family, config: Mapping[str, Any]) -> str:
 
     Raises: UnsupportedError: the family has no such key, or several vocabularies.
     """
-    keys = getattr(family.spec, "keys", None)
-    entry = keys.keys.get("vocabulary") if isinstance(keys, Keys) else None
-    if entry is None or not entry.spellings or config.get("decoder_vocab_size", None) is not None:
+    if config.get("decoder_vocab_size", None) is not None:
         raise UnsupportedError(f"a {family.model_type!r} model has no one vocabulary that could be resized")
-    return next((key for key in entry.spellings if key in config), entry.spellings[0])
+    return config_key(family, config, "vocabulary")
 
 
 def layer_key(family: Family, config: Mapping[str, Any], stack: str) -> str:
@@ -32,12 +43,7 @@ def layer_key(family: Family, config: Mapping[str, Any], stack: str) -> str:
 
     Raises: UnsupportedError: the family has no such key.
     """
-    keys = getattr(family.spec, "keys", None)
-    fields = [f"{stack.partition('.')[0]}_layers", "layers"]
-    entry = next((keys.keys[x] for x in fields if x in keys.keys), None) if isinstance(keys, Keys) else None
-    if entry is None or not entry.spellings:
-        raise UnsupportedError(f"a {family.model_type!r} model has no one number of layers")
-    return next((key for key in entry.spellings if key in config), entry.spellings[0])
+    return config_key(family, config, f"{stack.partition('.')[0]}_layers", "layers")
 
 
 def resize_vocabulary(
@@ -51,17 +57,45 @@ def resize_vocabulary(
     Raises: ConfigError: a size that is no count of rows. UnsupportedError: as `vocabulary_key`.
     """
     check(Annotated[int, at_least(1, MAX_ROWS)], size, "the vocabulary size")
-    spec = family.spec(ConfigReader({**config, vocabulary_key(family, config): size}))
+    return rebuilt(network, family, {**config, vocabulary_key(family, config): size}, task, _rows)
+
+
+Fit = Callable[[str, nn.Parameter, torch.Size], nn.Parameter]
+"""(name, parameter, shape) → the parameter itself, or what of it, or with it, has this shape"""
+
+
+def rebuilt(
+    network: Network,
+    family: Family,
+    config: Mapping[str, Any],
+    task: str,
+    fit: Fit,
+    source: Callable[[str], str] = lambda path: path,
+) -> tuple[Network, Any]:
+    """The network of another config with the tensors of this one, and its spec; what is tied stays tied.
+
+    Args:
+        fit: gives the parameters of the new network; `name` is that of the old one
+        source: path of a module of the new network → that in the old one
+    Raises: ConfigError: `fit` gives another shape than the config asks for.
+    """
+    spec = family.spec(ConfigReader(config))
     resized = family.build_on_meta(spec, task)
     if type(network.head) is not type(resized.head):
         resized.head = network.head  # a custom one, on the final states
-    tensors: dict[int, Tensor] = {}
+    tensors: dict[int, nn.Parameter] = {}
     for path, module in list(resized.named_modules()):
-        old = network.get_submodule(path)
+        old = network.get_submodule(source(path))
         for name, parameter in module._parameters.items():
             before = old._parameters[name]
-            if parameter is not None and before is not None:
-                module._parameters[name] = tensors.setdefault(id(before), _rows(before, parameter.shape))
+            if parameter is None or before is None:
+                continue
+            if id(before) not in tensors:
+                tensors[id(before)] = fit(f"{source(path)}.{name}", before, parameter.shape)
+            if tensors[id(before)].shape != parameter.shape:
+                shapes = list(parameter.shape), list(tensors[id(before)].shape)
+                raise ConfigError(f"{path}.{name} is {shapes[1]}; the new config asks for {shapes[0]}")
+            module._parameters[name] = tensors[id(before)]
         if isinstance(module, nn.Embedding) and isinstance(old, nn.Embedding):  # as it was made, whatever was set since
             row = old.padding_idx
             module.padding_idx = row if row is not None and row < module.num_embeddings else None
@@ -71,7 +105,7 @@ def resize_vocabulary(
     return resized, spec
 
 
-def _rows(before: nn.Parameter, shape: torch.Size) -> nn.Parameter:
+def _rows(name: str, before: nn.Parameter, shape: torch.Size) -> nn.Parameter:
     """The parameter itself, or one with other rows. [rows, …]"""
     if before.shape == shape:
         return before

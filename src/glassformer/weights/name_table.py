@@ -145,7 +145,7 @@ def _rule(theirs: str, mark: str, spec: Any) -> str | Rule:
         heads = {"H": attention.heads, "K": attention.K}
         return Fused(full, tuple(heads[letter] for letter in mark[1:-1].split()))
     if mark == "[heads]":
-        return HeadByHead(theirs, spec.blocks.blocks[0].attention.heads)
+        return HeadByHead(theirs, spec.blocks.blocks[0].attention.E)
     if slices := re.fullmatch(r"\[(\d)/(\d)\]", mark):
         number, count = map(int, slices.groups())
         return Slice(theirs, (1,) * count, number)

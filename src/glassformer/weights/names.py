@@ -7,7 +7,7 @@ bias follow. `{i}` and `{j}` are placeholders for the numbers in a path; a line 
     "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
     "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(12, 4, 4))      three of theirs, one of ours
     "blocks.{i}.attn.qkv.bias": FusedNoKeyBias(("…query.bias", "…value.bias"), gap=1)       rows between are 0
-    "blocks.{i}.attn.qkv": HeadByHead("….query_key_value", heads=12)                     q, k and v of head after head
+    "blocks.{i}.attn.qkv": HeadByHead("….query_key_value", width=64)                     q, k and v of head after head
     "blocks.{i}.ffn.up": Slice("h.{i}.mlp.gate_up", sizes=(1, 1), number=1)             some rows of one of theirs
     "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
     "head.decoder": TiedUnlessStored("lm_head", "embed.tokens")                            the same, or else shared
@@ -154,16 +154,19 @@ class Slice(Same):
 
 @dataclass(frozen=True)
 class HeadByHead(Same):
-    """A fused tensor whose rows are q, k and v of the first of `heads`, then of the second, …: ours has all q first."""
+    """A fused tensor whose rows are q, k and v of the first head, then of the second, …: ours has all q first.
 
-    heads: int
+    width: E; the number of heads may differ by layer
+    """
+
+    width: int
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        by_head: Tensor = tensors[0].unflatten(0, (self.heads, 3, -1))
+        by_head: Tensor = tensors[0].unflatten(0, (-1, 3, self.width))
         return by_head.transpose(0, 1).reshape(tensors[0].shape)
 
     def write(self, ours: Tensor) -> list[Tensor]:
-        return [ours.unflatten(0, (3, self.heads, -1)).transpose(0, 1).reshape(ours.shape)]
+        return [ours.unflatten(0, (3, -1, self.width)).transpose(0, 1).reshape(ours.shape)]
 
 
 @dataclass(frozen=True)
