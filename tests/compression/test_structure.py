@@ -234,7 +234,7 @@ def test_what_cannot_be_removed() -> None:
         keep_neurons(parts, [[0], [0, 1], [0]])
     with pytest.raises(ConfigError, match="neurons 0 to 47"):
         keep_neurons(parts, [[48]] * 3)
-    with pytest.raises(UnsupportedError, match="share parts"):
+    with pytest.raises(UnsupportedError, match="these share parameters"):
         remove_heads(Parts.of(tiny("albert")), {0: [0]})
     with pytest.raises(UnsupportedError, match="cannot be pruned"):
         keep_neurons(Parts.of(tiny("mixtral")), [[0]] * 3)

@@ -30,7 +30,6 @@ from typing import Any, TypeVar
 from glassformer.core import Problem
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import counted, is_int, is_number, safe_repr
-from glassformer.models.pruned_heads import KEY, pruned_heads, without_heads
 
 IGNORED_KEYS = frozenset(
     """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures auto_map
@@ -446,9 +445,11 @@ class Keys:
         @wraps(make)
         def read(reader: ConfigReader) -> Spec:
             spec = make(self.read(reader))
-            reader.used.add(KEY)
-            pruned = pruned_heads(reader.config)
-            return without_heads(spec, pruned, reader.family) if pruned else spec
+            if not reader.get("pruned_heads", default=None):
+                return spec
+            from glassformer.models.pruned_heads import pruned_heads, without_heads  # imported late: few models need it
+
+            return without_heads(spec, pruned_heads(reader.config), reader.family)
 
         read.keys = self  # type: ignore[attr-defined] # for the names that other families give to the same
         return read
