@@ -38,8 +38,8 @@ def without_heads(spec: AnySpec, pruned: Mapping[int, Sequence[int]], family: st
     stack = getattr(spec, "blocks", None)
     if not isinstance(stack, StackSpec) or stack.bias is not None or stack.shared:
         raise UnsupportedError(
-            f"config.json: {KEY} is not supported for a {family!r} model: it has not one stack of layers, or these share "
-            "parameters or a position bias"
+            f"config.json: {KEY} is not supported for a {family!r} model: it has not one stack of layers, or these "
+            "share parameters or a position bias"
         )
     blocks = list(stack.blocks)
     for layer, heads in pruned.items():
