@@ -150,7 +150,27 @@ def test_without_the_default_model_search_is_by_words(
 def test_a_reader_of_another_kind(store: Path, command: Command, minilm: Path) -> None:
     done = command("ask", "When was the lighthouse built?", "--store", store, "--reader", minilm)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    assert "question-answering" in done.stderr
+    assert "is no reader: it neither finds answers (question-answering, passage-reading) nor writes" in plain(
+        done.stderr
+    )
+
+
+def test_a_reader_that_writes(store: Path, command: Command, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = shared / "models/stories260k"
+    asked = ("ask", "When was the lighthouse built?", "--store", store, "--reader", stories, "--answer-tokens", 80)
+    done = command(*asked, "--trace", "--html", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert "The documents do not answer this." in done.stdout
+    assert {"bm25", "prompt", "write", "check"} <= {line.split()[0] for line in done.stdout.splitlines() if line}
+    assert "The documents do not answer this." in Path("page.html").read_text()
+    report = json.loads(command(*asked, "--json").stdout)
+    assert report["answer"] == "" and report["read"] and all(x["passage"] is None for x in report["sentences"])
+    report = json.loads(command(*asked, "--support", 0, "--json").stdout)  # whatever it makes up
+    assert [x["passage"] for x in report["sentences"]] == [x["cited"] for x in report["sentences"]] != []
+    assert "[" in report["answer"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("When was the lighthouse built?\nwhich fruit is red?\n"))
+    done = command("ask", *asked[2:], "--json")
+    assert len(done.stdout.splitlines()) == 2
 
 
 def test_by_meaning(folder: Path, command: Command, minilm: Path) -> None:

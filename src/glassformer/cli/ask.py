@@ -93,6 +93,8 @@ def ask(
     [cyan]glassformer ask --store notes.store --json < questions.txt > answers.jsonl[/]
 
     [cyan]glassformer ask "Who pays?" --store notes.store --reader runs/reader --trace[/]
+
+    [cyan]glassformer ask "Who pays?" --store notes.store --reader Qwen/Qwen2.5-0.5B-Instruct[/]  in its own words
     """
     if html is not None:
         check_html_path(html)
@@ -106,7 +108,7 @@ def ask(
         reader = None
         if options.reader is not None:
             with spinner("loading the reader"):
-                reader = load_reader(options.reader, **{**given(loading), "revision": None})
+                reader = load_reader(options, retriever.store.settings.language, **{**given(loading), "revision": None})
         if question is not None:
             result = answer(question, retriever, options, reader=reader)
             _show(result, trace, json)

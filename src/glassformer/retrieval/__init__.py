@@ -13,6 +13,8 @@ Read in this order:
     vectors.py       exact search over vectors; clusters.py: k-means
     retriever.py     question → passages: BM25, dense, fusion, re-ranking, diversity
     reader.py        question, passages → the words that answer it
+    generative.py    question, passages → written sentences with citations; fusion_in_decoder.py
+    support.py       sentence, passages → which of them says it
     answer.py        question → answer with its source
 """
 
@@ -25,16 +27,18 @@ from glassformer.files.lazy import LazyPackage
 
 if TYPE_CHECKING:
     from glassformer.retrieval.answer import Answer, ask
+    from glassformer.retrieval.generative import GenerativeReader
     from glassformer.retrieval.indexing import index_folder
     from glassformer.retrieval.opening import open_store
     from glassformer.retrieval.reader import Reader
     from glassformer.retrieval.retriever import Retriever
     from glassformer.retrieval.store import Store
 
-__all__ = ["Answer", "Reader", "Retriever", "Store", "ask", "index_folder", "open_store"]
+__all__ = ["Answer", "GenerativeReader", "Reader", "Retriever", "Store", "ask", "index_folder", "open_store"]
 
 _LAZY = {
     "Answer": "glassformer.retrieval.answer",
+    "GenerativeReader": "glassformer.retrieval.generative",
     "Reader": "glassformer.retrieval.reader",
     "Retriever": "glassformer.retrieval.retriever",
     "Store": "glassformer.retrieval.store",

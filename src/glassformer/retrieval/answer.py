@@ -1,9 +1,10 @@
 """Answers from documents: the passages that a search finds, and what in them answers the question.
 
-    reader                 the best span of all passages, by a question-answering model
+    extractive reader      the best span of all passages, by a question-answering model
+    generative reader      sentences that a language model writes, each with the passage that it rests on
     none                   the sentence of the best passage that is nearest to the question
 
-The answer names the passage that it is from, and its place in the file.
+The answer names the passages that it is from, and their places in the files.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.model import load
 from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import unit
+from glassformer.retrieval.generative import CitedSentence, GenerativeReader
 from glassformer.retrieval.options import AskOptions
 from glassformer.retrieval.passage import PassageMatch
-from glassformer.retrieval.reader import PassageSpan, Reader
+from glassformer.retrieval.reader import PassageSpan, Reader, RelevanceReader
 from glassformer.retrieval.retriever import (
     RetrievalResult,
     Retriever,
@@ -30,9 +34,11 @@ from glassformer.retrieval.retriever import (
     stages_table,
     whole_passages,
 )
+from glassformer.retrieval.support import EntailmentCheck
 from glassformer.retrieval.words import query_terms, terms
-from glassformer.tasks.pipeline_registry import pipeline
 from glassformer.text.sentences import rules_for, sentence_spans
+
+AnyReader = Reader | RelevanceReader | GenerativeReader
 
 OTHERS = 2
 """Less likely answers that are given too."""
@@ -49,10 +55,13 @@ class Answer(Report, kind="answer"):
     question: as it was asked
     answer: a text; "" = the documents have none
     passage: the one that it is from, among `matches`; None = there is no answer
-    start, stop: its characters in the document
+    start, stop: its characters in the document; those of the passage where it was written
     score: of the answer, the reader's and the search's joined (`retrieval/reader.py`); of a sentence, its similarity to
         the question
+        of sentences that were written, the lowest support
     others: answers of the reader that are less likely, the best first
+    sentences: that a generative reader wrote, each with its passage; those without one are not in the answer
+    read: passages that it read, by their numbers among `matches`
     matches: passages that the search gave, the best first
     method: of the search
     stages: of the search and of reading, with their times
@@ -66,6 +75,8 @@ class Answer(Report, kind="answer"):
     stop: int = 0
     score: float | None = None
     others: list[PassageSpan] = field(default_factory=list)
+    sentences: list[CitedSentence] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
     matches: list[PassageMatch]
     method: str
     stages: list[Stage] = field(default_factory=list)
@@ -84,17 +95,31 @@ class Answer(Report, kind="answer"):
     def finding(self) -> str:
         if self.source is None:
             return "The documents do not answer this." if self.matches else "The documents have nothing about this."
-        return f"{self.answer}\n\nfrom {self.source.place}"
+        cited = dict.fromkeys(x.passage for x in self.sentences if x.passage is not None)
+        places = ", ".join(f"[{number + 1}] {self.matches[number].place}" for number in cited)
+        return f"{self.answer}\n\nfrom {places or self.source.place}"
 
     def tables(self) -> list[Table]:
-        return [*self._less_likely(), *passage_tables(self.matches)]
+        return [*self._less_likely(), *self._supported(), *passage_tables(self.matches)]
+
+    def _supported(self) -> list[Table]:
+        """The sentences that a generative reader wrote, and what supports them."""
+        rows = [
+            [
+                f"{x.support:.2f}",
+                "none" if x.passage is None else f"[{x.passage + 1}] {self.matches[x.passage].place}",
+                x.text,
+            ]
+            for x in self.sentences
+        ]
+        return [Table(["support", "passage", "sentence"], rows, left=3)] if rows else []
 
     def _less_likely(self) -> list[Table]:
         rows = [[f"{x.joint:.2f}", self.matches[x.passage or 0].place, x.text] for x in self.others]
         return [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
 
     def page_tables(self) -> list[Table]:
-        return [*self._less_likely(), stages_table(self.stages, folded=True)]
+        return [*self._less_likely(), *self._supported(), stages_table(self.stages, folded=True)]
 
     def passages(self) -> list[Passages]:
         return whole_passages(self.matches)
@@ -105,7 +130,7 @@ class Answer(Report, kind="answer"):
 
 
 def ask(
-    question: str, retriever: Retriever, options: AskOptions | None = None, *, reader: Reader | None = None
+    question: str, retriever: Retriever, options: AskOptions | None = None, *, reader: AnyReader | None = None
 ) -> Answer:
     """Answer a question from the documents of a store.
 
@@ -118,12 +143,14 @@ def ask(
     if not result.matches:
         return _answer(result)
     if reader is None and options.reader is not None:
-        reader = load_reader(options.reader)
+        reader = load_reader(options, retriever.store.settings.language)
     timer = StageTimer(result.stages)
     if reader is None:
         with timer.stage("nearest sentence", [0]):
             begin, end, score = nearest_sentence(question, result.matches[0], retriever)
         return _answer(result, 0, begin, end, score, stages=timer.stages, notes=[*result.notes, NO_READER])
+    if isinstance(reader, GenerativeReader):
+        return _written(result, reader, timer)
     spans: list[PassageSpan] = []
     with timer.stage("read", spans), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
@@ -133,15 +160,54 @@ def ask(
     return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
 
 
-def load_reader(model: str, **loading: Any) -> Reader:
-    """A reader.
+def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> AnyReader:
+    """A reader: of spans for a question-answering model, of spans and relevance for DPR's, else one that writes.
 
     Args:
-        model: for question answering: a folder or Hub name
+        options: with the reader's folder or Hub name, and how written answers are checked
+        language: of the passages
         loading: keywords of `load`
-    Raises: WeightsError: the model was not trained to find answers.
+    Raises: UnsupportedError: the model neither finds answers nor writes.
     """
-    return Reader(pipeline("question-answering", model, **loading).model)
+    if options.reader is None:
+        raise ConfigError("no reader is named; give reader= a folder or Hub name")
+    loaded = load(options.reader, **loading)
+    if loaded.task == "question-answering":
+        return Reader(loaded)
+    if loaded.task == "passage-reading":
+        return RelevanceReader(loaded)
+    if not loaded.writes or loaded.family.modality is not None:
+        raise UnsupportedError(
+            f"{options.reader}: a {loaded.family.model_type!r} model for {loaded.task} is no reader: it neither finds "
+            "answers (question-answering, passage-reading) nor writes them (text-generation, or an encoder-decoder); "
+            "`glassformer train --task answer` trains a reader"
+        )
+    check = None if options.entailment is None else EntailmentCheck(options.entailment, **loading)
+    return GenerativeReader(
+        loaded, check=check, threshold=options.support, answer_tokens=options.answer_tokens, language=language
+    )
+
+
+def _written(result: RetrievalResult, reader: GenerativeReader, timer: StageTimer) -> Answer:
+    """The answer that a reader writes from the passages of a search."""
+    written = reader.answer(result.question, result.matches, timer)
+    supported = [x for x in written.sentences if x.passage is not None]
+    number = supported[0].passage if supported else None
+    source = None if number is None else result.matches[number]
+    return Answer(
+        question=result.question,
+        answer=written.text,
+        passage=number,
+        start=source.start if source else 0,
+        stop=source.stop if source else 0,
+        score=min((x.support for x in supported), default=None),
+        sentences=written.sentences,
+        read=written.read,
+        matches=result.matches,
+        method=result.method,
+        stages=timer.stages,
+        notes=[*result.notes, *written.notes],
+    )
 
 
 def _answer(

@@ -16,6 +16,7 @@ INDEX_FILE = "store.json"
 """In the folder of a store: which database in it answers."""
 
 EVALUATION = "A store of documents"
+WRITTEN = "Written answers"
 
 PASSAGE_TOKENS = 256
 """Default passage size: what the usual embedding models were trained with, or more."""
@@ -117,7 +118,23 @@ class AskOptions(RetrievalOptions):
     reader: Annotated[
         str | None,
         Doc(
-            "Reader: a question-answering model that finds the words that answer: a folder or Hub name. "
-            "Default: the sentence that is nearest to the question."
+            "Reader, a folder or Hub name: a question-answering model finds the words that answer, a language model or "
+            "an encoder-decoder writes an answer and cites passages. Default: the sentence nearest to the question."
         ),
+    ] = None
+    entailment: Annotated[
+        str | None,
+        Doc(
+            "Model for natural language inference that checks whether a passage says what a written sentence says. "
+            "Default: overlap of words.",
+            WRITTEN,
+        ),
+    ] = None
+    support: Annotated[
+        Annotated[float, at_least(0.0, 1.0)],
+        Doc("Least score of a passage that supports a written sentence; others are left out.", WRITTEN),
+    ] = 0.6
+    answer_tokens: Annotated[
+        Count | None,
+        Doc("Longest written answer. Default: 256 tokens, and at most a quarter of the model's window.", WRITTEN),
     ] = None

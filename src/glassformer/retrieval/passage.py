@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,10 +32,14 @@ class Passage:
 
     def embedded(self) -> str:
         """What a model reads of it: the headings above it, which often name what the text calls "it", then the text."""
-        above = self.headings
-        if above and self.text.lstrip("#= ").startswith(above[-1]):  # it begins with its own heading
-            above = above[:-1]
-        return f"{HEADING_SEPARATOR.join(above)}\n{self.text}" if above else self.text
+        return with_headings(self.headings, self.text)
+
+
+def with_headings(above: Sequence[str], text: str) -> str:
+    """A text below the headings above it, the outermost first."""
+    if above and text.lstrip("#= ").startswith(above[-1]):  # it begins with its own heading
+        above = above[:-1]
+    return f"{HEADING_SEPARATOR.join(above)}\n{text}" if above else text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,10 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import check_count, safe_repr
 from glassformer.files.schema import Schema
 from glassformer.model import Model
+from glassformer.models import eval_mode
 from glassformer.tasks.metrics.answers import LONGEST, ranked_spans
 from glassformer.tasks.microbatch import run_examples
+from glassformer.tasks.passages import PassageReading, best_spans
 from glassformer.tasks.pipeline_registry import pipeline
 from glassformer.tasks.question_answering import word_place
 from glassformer.tasks.span import AnswerText, Question, check_asked
@@ -181,19 +183,9 @@ class Reader:
             joint, number, begin, stop, score, first, last = heapq.heappop(heap)
             push(number, begin, first - 1)  # what is left of the stretch, on either side of the span
             push(number, last + 1, stop)
-            row, passage = windows[number].row, passages[windows[number].passage]
-            start, end = word_place(row, first)[0], word_place(row, last)[1]
-            yield PassageSpan(
-                text=passage.text[start:end],
-                passage=windows[number].passage,
-                start=start,
-                stop=end,
-                file_start=passage.start + start,
-                file_stop=passage.start + end,
-                score=score,
-                passage_score=passage.score,
-                joint=-joint,
-            )
+            row, owner = windows[number].row, windows[number].passage
+            place = word_place(row, first)[0], word_place(row, last)[1]
+            yield _span(owner, passages[owner], place, score=score, joint=-joint)
 
     def _no_answer(self, windows: Sequence[_Window], spans: Sequence[PassageSpan]) -> PassageSpan | None:
         """That there is no answer, where it beats each span by more than the threshold."""
@@ -210,6 +202,69 @@ class Reader:
             return None
         joint = spans[0].joint + self.weight * beaten
         return PassageSpan(text="", passage=None, score=none - _log_normaliser(windows), joint=joint)
+
+
+class RelevanceReader:
+    """Finds answers with a reader that ranks the passages too (DPR's): it needs no score of a search.
+
+        joint = log P(passage) + log P(span | passage)      softmax of the relevance logits, and of start and end logits
+
+    Such models have no answer for "there is none". Of a long passage the end is not read, and a warning says so.
+    Args:
+        model: one for passage-reading, or its folder or name
+        longest: tokens of the longest answer
+    Raises: WeightsError: the model was not trained to read passages. UnsupportedError: it cannot be.
+    Source: Karpukhin et al. 2020, section 6.1, which takes the best span of the most relevant passage.
+    """
+
+    def __init__(self, model: Model | str | Path, *, longest: int = LONGEST) -> None:
+        task = pipeline("passage-reading", model)
+        assert isinstance(task, PassageReading)
+        self.task, self.longest = task, longest
+
+    def read(self, question: str, passages: Sequence[RankedPassage], *, top: int = 1) -> list[PassageSpan]:
+        """The best answers to a question in passages; see `Reader.read`."""
+        check_asked("question", question)
+        check_count("top", top)
+        if not passages:
+            return []
+        listed = [{"title": getattr(passage, "title", ""), "text": passage.text} for passage in passages]
+        ids, _, begins = self.task.encoded({"question": question, "passages": listed})
+        with eval_mode(self.task.model.network), torch.inference_mode():
+            logits = self.task.logits(ids)
+        chances = torch.tensor([relevance for *_, relevance in logits]).log_softmax(0).tolist()
+        spans: list[PassageSpan] = []
+        for number, (passage, begin) in enumerate(zip(passages, begins, strict=True)):
+            start, end = (torch.from_numpy(side[begin:]) for side in logits[number][:2])
+            places = self.task.model.tokenizer(passage.text, add_special_tokens=False, return_offsets_mapping=True)[
+                "offset_mapping"
+            ]
+            for first, last, score in best_spans(start.numpy(), end.numpy(), self.longest, top):
+                chance = score - float(start.logsumexp(0) + end.logsumexp(0))
+                place = places[first][0], places[last][1]
+                spans.append(_span(number, passage, place, score=chance, joint=chances[number] + chance))
+        spans.sort(key=lambda span: -span.joint)
+        apart: list[PassageSpan] = []
+        for span in spans:
+            if not any(_overlap(span, other, passages) for other in apart):
+                apart.append(span)
+        return apart[:top] or [PassageSpan(text="", passage=None, score=0.0, joint=0.0)]
+
+
+def _span(number: int, passage: RankedPassage, place: tuple[int, int], *, score: float, joint: float) -> PassageSpan:
+    """An answer at a place of a passage."""
+    start, stop = place
+    return PassageSpan(
+        text=passage.text[start:stop],
+        passage=number,
+        start=start,
+        stop=stop,
+        file_start=passage.start + start,
+        file_stop=passage.start + stop,
+        score=score,
+        passage_score=passage.score,
+        joint=joint,
+    )
 
 
 class _Window(NamedTuple):

@@ -53,8 +53,13 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 @cache
-def _is_without_spaces() -> re.Pattern[str]:
+def _without_spaces() -> re.Pattern[str]:
     return re.compile(f"[{_WITHOUT_SPACES}]")
+
+
+def is_without_spaces(text: str) -> bool:
+    """Whether a text has a character of a script without spaces."""
+    return _without_spaces().search(text) is not None
 
 
 @cache
@@ -91,7 +96,7 @@ def _terms(text: str, language: str, *, query: bool) -> Iterator[str]:
             yield stem.replace("'", "")  # FTS5's tokenizer would split there
             continue
         for run in _patterns()[1].findall(stem.replace("'", "")):
-            if not _is_without_spaces().search(run):
+            if not is_without_spaces(run):
                 yield run
                 continue
             yield from (run[i : i + 2] for i in range(len(run) - 1))

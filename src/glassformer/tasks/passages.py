@@ -83,8 +83,8 @@ class PassageReading(Pipeline):
 
     def _ranked(self, row: Mapping[str, Any], options: Mapping[str, Any]) -> Results[SpanAnswer]:
         """The answers in all passages of a question."""
-        ids, begin = self._ids(row)
-        logits = self._logits(ids)
+        ids, begin, _ = self.encoded(row)
+        logits = self.logits(ids)
         count, longest = options.get("top_k") or TOP_K, options.get("max_answer_len") or LONGEST
         answers: list[SpanAnswer] = []
         for passage in sorted(range(len(ids)), key=lambda number: -logits[number][2]):
@@ -97,7 +97,7 @@ class PassageReading(Pipeline):
                 break
         return Results(answers[:count])
 
-    def _logits(self, ids: Sequence[Sequence[int]]) -> list[tuple[np.ndarray, np.ndarray, float]]:
+    def logits(self, ids: Sequence[Sequence[int]]) -> list[tuple[np.ndarray, np.ndarray, float]]:
         """The start and end logits of each passage's tokens, and its relevance."""
         logits: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
         for group in plan_batches([len(each) for each in ids], TOKENS):
@@ -112,8 +112,8 @@ class PassageReading(Pipeline):
                 logits[number] = own.numpy(), last.numpy(), float(rank)
         return [logits[number] for number in range(len(ids))]
 
-    def _ids(self, row: Mapping[str, Any]) -> tuple[list[list[int]], int]:
-        """The ids of each passage behind the question and its title, and where the title begins.
+    def encoded(self, row: Mapping[str, Any]) -> tuple[list[list[int]], int, list[int]]:
+        """The ids of each passage behind the question and its title, where titles begin, and where each text does.
 
         Raises: DataError: a question that leaves no room for a passage.
         """
@@ -129,7 +129,7 @@ class PassageReading(Pipeline):
                 "shorten it"
             )
         tell_cut("passages", sum(limit is not None and len(each) > limit for each in ids), len(ids), limit or 0)
-        return [each[:limit] for each in ids], begin
+        return [each[:limit] for each in ids], begin, list(map(len, framed))
 
 
 def best_spans(start: np.ndarray, end: np.ndarray, longest: int, count: int) -> Iterator[tuple[int, int, float]]:

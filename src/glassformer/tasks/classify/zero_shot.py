@@ -9,7 +9,7 @@ Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from glassformer.errors import ConfigError
 from glassformer.files.schema import check
 from glassformer.model import Model
 from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.columns import tell_cut
 from glassformer.tasks.label_options import candidate_labels, check_candidates, ranked
 from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import RankedLabels
@@ -76,6 +77,13 @@ class ZeroShotClassification(PackedPipeline):
             )  # of equal ones the last first, as there
             answers.append(RankedLabels(text, list(names), list(values)))
         return answers
+
+    def entailed(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[float]:
+        """The probability that each premise entails its hypothesis; long premises are cut, with a warning."""
+        examples, cut = self.task_object.encoded(list(premises), list(hypotheses))
+        tell_cut("texts", cut, len(examples), self.limit)
+        shares = torch.stack(logits_of(self.task_object, examples)).softmax(-1)[:, self.entailment]
+        return [float(share) for share in shares]
 
     def _scores(self, logits: Tensor, *, apart: bool) -> Tensor:
         """[texts, labels, classes] → [texts, labels]"""
