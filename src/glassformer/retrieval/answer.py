@@ -30,6 +30,7 @@ from glassformer.retrieval.retriever import (
     Retriever,
     Stage,
     StageTimer,
+    excerpt,
     passage_tables,
     stages_table,
     whole_passages,
@@ -89,7 +90,7 @@ class Answer(Report, kind="answer"):
 
     @property
     def caption(self) -> str:
-        return self.question
+        return excerpt(self.question)
 
     @property
     def finding(self) -> str:

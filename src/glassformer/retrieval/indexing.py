@@ -9,6 +9,7 @@ Killed at any time, it loses the batch at hand; the next run continues there.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -282,9 +283,10 @@ def reason_of(problem: DataError, file: FolderFile) -> str:
 
 def _files(root: Path, options: DocumentOptions, leave_out: Path | None) -> Iterator[FolderFile | Skipped]:
     """The files of a folder, without those of the store, which may lie in it."""
-    inside = None if leave_out is None else leave_out.resolve()
+    inside = None if leave_out is None else Path(os.path.realpath(leave_out))
     for entry in walk(root, options):
-        if inside is None or not (root / entry.name).resolve().is_relative_to(inside):
+        # `Path.resolve` raises where links lead in a circle, before Python 3.13.
+        if inside is None or not Path(os.path.realpath(root / entry.name)).is_relative_to(inside):
             yield entry
 
 

@@ -40,7 +40,7 @@ RANK_CONSTANT = 60
 """Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
 METHODS = ("bm25", "dense", "rerank")
 EXCERPT = 200
-"""Characters of a passage on a terminal."""
+"""Characters of a passage, or of a question, on a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class RetrievalResult(Report, kind="passages"):
 
     @property
     def caption(self) -> str:
-        return self.question if self.matches else f"no passage for: {self.question}"
+        return excerpt(self.question) if self.matches else f"no passage for: {excerpt(self.question)}"
 
     def tables(self) -> list[Table]:
         return passage_tables(self.matches)
@@ -110,7 +110,11 @@ def stages_table(stages: Sequence[Stage], *, folded: bool = False) -> Table:
 
 def _beginning(match: PassageMatch) -> str:
     """The beginning of a passage on one line, without marks of tables and headings."""
-    text = " ".join(re.sub(r"[|#*]+|-{3,}", " ", match.text).split())
+    return excerpt(" ".join(re.sub(r"[|#*]+|-{3,}", " ", match.text).split()))
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, to the end of a word."""
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT].rsplit(' ', 1)[0]} …"
 
 
