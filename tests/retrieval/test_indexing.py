@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import glassformer
+import glassformer.retrieval.folder as folder_module
 import glassformer.retrieval.indexing as indexing
+import glassformer.retrieval.words as words
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.retrieval.document import Document
@@ -59,10 +62,54 @@ def test_what_changed_is_embedded_and_nothing_else(folder: Path, tmp_path: Path,
         "copy.csv" in [match.file, *match.also]
         for match in opened.matches([i for i, _ in opened.search_words("apple pear", 5)])
     )
-    for name in ("beacon.md", "copy.csv", "new.txt", "notes/garden.txt"):
+    for name in ("beacon.md", "copy.csv", "notes/garden.txt"):
         (folder / name).unlink()
-    empty = index_folder(folder, store, encoder)
-    assert (empty.document_count, empty.passage_count, changes(empty)) == (0, 0, {"removed": 4})
+    last = index_folder(folder, store, encoder)
+    assert (last.document_count, last.passage_count, changes(last)) == (1, 1, {"removed": 3, "unchanged": 1})
+
+
+def test_an_emptied_folder_does_not_empty_the_store(folder: Path, tmp_path: Path) -> None:
+    """As an unmounted disk looks: nothing is there, or nothing that can be read."""
+    store = tmp_path / "store"
+    index_folder(folder, store)
+    before = dump(store)
+    (tmp_path / "none").mkdir()
+    refused = r"there is no file to read in it, and the store has 3 documents of it, which stay.*Remove the store where"
+    with pytest.raises(DataError, match=refused):
+        index_folder(tmp_path / "none", store)
+    with pytest.raises(DataError, match=refused):
+        index_folder(folder, store, files=DocumentOptions(max_bytes=1))
+    assert dump(store) == before
+    assert changes(index_folder(folder, store)) == {"unchanged": 3}
+
+
+@pytest.mark.parametrize("refused", ["stat", "open"])
+def test_a_file_that_the_system_refuses_to_show_stays(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    index_folder(folder, tmp_path / "store")
+    before = dump(tmp_path / "store")
+
+    def refuse(path: Path, *arguments: object, **keywords: object) -> object:
+        if path.name == "tower.md":
+            problem = OSError(errno.EIO, os.strerror(errno.EIO))
+            raise problem if refused == "stat" else DataError(f"{path}: cannot be opened: {problem.strerror}")
+        return real(path, *arguments, **keywords)
+
+    if refused == "stat":
+        real = Path.stat
+        monkeypatch.setattr(Path, "stat", refuse)
+    else:
+        real = folder_module.open_regular_file
+        monkeypatch.setattr(folder_module, "open_regular_file", refuse)
+    report = index_folder(folder, tmp_path / "store")
+    assert changes(report) == {"unchanged": 2} and report.document_count == 3
+    (unread,) = report.unread
+    assert unread.file == "tower.md" and "Input/output error" in unread.reason
+    assert dump(tmp_path / "store") == before
+    (folder / "tower.md").unlink()
+    monkeypatch.undo()
+    assert changes(index_folder(folder, tmp_path / "store")) == {"removed": 1, "unchanged": 2}
 
 
 def test_passages_have_their_places_and_the_prompt_of_documents(folder: Path, tmp_path: Path, encoder: Model) -> None:
@@ -241,7 +288,7 @@ def test_below_a_folder_that_cannot_be_listed_nothing_is_removed(
         "walk",
         lambda root, options: [
             *(x for x in walk(root, options) if not x.name.startswith("notes/")),
-            Skipped("notes", "it cannot be listed: permission denied"),
+            Skipped("notes", "it cannot be listed: permission denied", unknown=True),
         ],
     )
     report = index_folder(folder, tmp_path / "store")
@@ -252,3 +299,17 @@ def test_an_unknown_language_is_refused_before_anything_is_written(folder: Path,
     with pytest.raises(ConfigError, match="must be a code such as en"):
         index_folder(folder, tmp_path / "store", options=StoreOptions(language="english!"))
     assert not (tmp_path / "store").exists()
+
+
+def test_stems_of_another_version_are_noticed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is neither refused nor made again, for its vectors are worth more; both sides of a search say it."""
+    store = tmp_path / "store"
+    assert index_folder(folder, store).warning == ""
+    assert Retriever.open(store).search("ships").notes == []
+    monkeypatch.setattr(words, "version", lambda package: f"another {package}")
+    report = index_folder(folder, store)
+    assert changes(report) == {"unchanged": 3}
+    assert "of another PyStemmer: search by words may miss some" in report.notes[0]
+    assert Retriever.open(store).search("ships").notes == [report.warning]
+    other = index_folder(folder, tmp_path / "other", options=StoreOptions(language="none"))
+    assert other.warning == "" and open_folder(tmp_path / "other").settings.stemmer == ""

@@ -13,6 +13,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.model import Model
 from glassformer.retrieval.options import PASSAGE_TOKENS, StoreOptions
 from glassformer.retrieval.store import StoreSettings
+from glassformer.retrieval.words import stemmer_version
 from glassformer.sentence_embeddings import PROMPTS_OF_DOCUMENTS
 
 PROBE = "A lighthouse keeper writes the weather of each day into a book."
@@ -76,11 +77,11 @@ def settings_of(options: StoreOptions, model: Model | None, revision: str | None
     Args:
         options: its passages
         model: embeds them; None = search by words alone
-    Raises: UnsupportedError: a model whose vectors are compared by their distance.
+    Raises: UnsupportedError: a model whose vectors are compared by their distance. ConfigError: an unknown language.
     """
     settings = StoreSettings(
         model=options.model, revision=revision, size=options.size or PASSAGE_TOKENS, overlap=options.overlap,
-        language=options.language,
+        language=options.language, stemmer=stemmer_version(options.language),
     )  # fmt: skip
     if model is None:
         return replace(settings, model=None)

@@ -9,6 +9,7 @@ No link is followed out of the folder, and links to folders are not followed at 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -28,21 +29,22 @@ class FolderFile(NamedTuple):
 
     name: relative to the folder, with "/"; a byte of it that is no UTF-8 as `\\xff`
     path: by which it is opened, whatever its name
-    size: in bytes
-    modified_ns: time of its last change, in ns
     """
 
     name: str
     path: Path
-    size: int
-    modified_ns: int
 
 
 class Skipped(NamedTuple):
-    """A file or folder that is not read, and why, as a sentence that begins with "it"."""
+    """A file or folder that is not read.
+
+    reason: why, as a sentence that begins with "it"
+    unknown: the system refused to say what is there, so that its documents may be as they were
+    """
 
     name: str
     reason: str
+    unknown: bool = False
 
 
 def walk(folder: Path, options: DocumentOptions | None = None) -> Iterator[FolderFile | Skipped]:
@@ -116,7 +118,7 @@ def _listed(
         with os.scandir(path) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
     except OSError as problem:
-        return [], [Skipped(_name(inside), f"it cannot be listed: {error_reason(problem)}")]
+        return [], [Skipped(_name(inside), f"it cannot be listed: {error_reason(problem)}", unknown=True)]
     problems = []
     if options.gitignore and any(entry.name == IGNORE_FILE for entry in listed):
         try:
@@ -142,24 +144,28 @@ def _file(root: Path, path: Path, place: tuple[str, ...], options: DocumentOptio
         if path.is_symlink() and (reason := _link_problem(root, path)):
             return Skipped(name, reason)
         status = path.stat()
-    except (OSError, RuntimeError) as problem:  # RuntimeError: a loop of links, before Python 3.13
-        return Skipped(name, f"it cannot be opened: {error_reason(problem)}")
+    except FileNotFoundError:  # it went since its folder was listed
+        return Skipped(name, "it is not there any more")
+    except OSError as problem:
+        return Skipped(name, f"it cannot be opened: {error_reason(problem)}", unknown=True)
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "it is no regular file, but a pipe, a socket or a device")
     if status.st_size > options.max_bytes:
         return Skipped(name, f"it has {status.st_size:,} bytes, and the limit is {options.max_bytes:,}: max_bytes")
     if name != "/".join(place) and os.path.lexists(root / name):
         return Skipped(name, "its name is not UTF-8, and another file is named as it would be written; rename it")
-    return FolderFile(name, path, status.st_size, status.st_mtime_ns)
+    return FolderFile(name, path)
 
 
 def _link_problem(root: Path, path: Path) -> str:
-    """Why a symbolic link is not followed; "" = it leads to a file of the folder."""
+    """Why a symbolic link is not followed; "" = it leads to a file of the folder. Raises: OSError."""
     try:
         target = path.resolve(strict=True)
     except FileNotFoundError:
         return "it is a link to a file that is not there"
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError) as problem:  # RuntimeError: before Python 3.13
+        if isinstance(problem, OSError) and problem.errno != errno.ELOOP:
+            raise
         return "it is a link that leads back to itself"
     if target.is_dir():
         return "it is a link to a folder, and links to folders are not followed"

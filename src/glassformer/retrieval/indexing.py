@@ -20,7 +20,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import as_path, counted
-from glassformer.files.schema import given
+from glassformer.files.schema import Schema, given
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.report import Report
@@ -41,7 +41,6 @@ from glassformer.retrieval.options import (
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.splitter import split
 from glassformer.retrieval.store import ContentBatch, Store
-from glassformer.retrieval.words import stemmer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 
@@ -50,14 +49,11 @@ BATCH_PASSAGES = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unread(Report, kind="unread-file"):
+class Unread(Schema):
     """A file that was not read, or not all of it."""
 
     file: str
     reason: str
-
-    def tables(self) -> list[Table]:
-        return [Table(["file", "reason"], [[self.file, self.reason]])]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -70,6 +66,7 @@ class StoreReport(Report, kind="store"):
     changes: files by what became of them: added, changed, renamed, unchanged, removed
     embedded: passages that were embedded
     seconds: that it took; 0 = nothing was indexed
+    warning: what may be wrong with the store as a whole; "" = nothing
     unread: files that were not read, or not all of them
     """
 
@@ -80,6 +77,7 @@ class StoreReport(Report, kind="store"):
     changes: dict[str, int] = field(default_factory=dict)
     embedded: int = 0
     seconds: float = 0.0
+    warning: str = ""
     unread: list[Unread] = field(default_factory=list)
 
     @property
@@ -90,6 +88,10 @@ class StoreReport(Report, kind="store"):
 
     @property
     def notes(self) -> list[str]:
+        return [*filter(None, [self.warning]), *self._done()]
+
+    def _done(self) -> list[str]:
+        """What the last indexing did, if there was one."""
         if not self.seconds:
             return []
         changes = ", ".join(f"{count:,} {what}" for what, count in self.changes.items() if count)
@@ -135,7 +137,9 @@ def index_folder(
         files: which are read
         revision: of the model on the Hub, for those who search
         bar: shows progress by files
-    Raises: DataError: there is no such folder, or the disk is full. ConfigError: another process is indexing.
+    Raises:
+        DataError: there is no such folder, no file in it while the store has documents, or the disk is full
+        ConfigError: another process is indexing
     """
     root = as_path(folder).expanduser()
     if not root.is_dir():
@@ -148,7 +152,6 @@ def index_folder(
     options = options or StoreOptions()
     if options.model is None and model is not None and model.folder is not None:
         options = replace(options, model=str(model.folder))
-    stemmer(options.language)  # before anything is written: an unknown language, or a missing package
     settings = settings_of(options, model, revision)
     with writing_store(store, settings) as opened:
         embedder = None if model is None else PassageEmbedder(model, settings)
@@ -157,7 +160,7 @@ def index_folder(
         indexing.run(root, bar, leave_out=as_path(store).expanduser())
         return report_of(
             opened, store, changes=dict(indexing.changes), embedded=indexing.embedded,
-            seconds=time.perf_counter() - start,
+            seconds=time.perf_counter() - start, warning=opened.settings.stems_note(),
         )  # fmt: skip
 
 
@@ -182,7 +185,12 @@ class Indexing:
         listed = list(_files(root, self.files, leave_out))
         problems: list[tuple[str, str]] = [(x.name, x.reason) for x in listed if isinstance(x, Skipped)]
         present = [x for x in listed if isinstance(x, FolderFile)]
-        gone = set(before) - {file.name for file in present} - _below(problems, before)
+        if before and not present:
+            raise DataError(
+                f"{root}: there is no file to read in it, and the store has {counted(len(before), 'document')} of it, "
+                "which stay: is its disk there, does no pattern leave all out? Remove the store where they are to go"
+            )
+        gone = set(before) - {file.name for file in present} - _unknown(listed, before)
         self._moved = Counter(before[name] for name in gone)
         with bar("indexing", len(present)) as advance:
             for file in present:
@@ -290,10 +298,11 @@ def _files(root: Path, options: DocumentOptions, leave_out: Path | None) -> Iter
             yield entry
 
 
-def _below(problems: Iterable[tuple[str, str]], names: Iterable[str]) -> set[str]:
-    """The names below folders that could not be listed: it is unknown whether their files are gone."""
-    folders = tuple("" if name in ("", ".") else f"{name}/" for name, _ in problems)
-    return {name for name in names if name.startswith(folders)}
+def _unknown(listed: Iterable[FolderFile | Skipped], names: Iterable[str]) -> set[str]:
+    """The names of files that the system refused to show, or whose folder it refused to list: are they gone?"""
+    places = [x.name for x in listed if isinstance(x, Skipped) and x.unknown]
+    folders = tuple("" if place == "." else f"{place}/" for place in places)
+    return {name for name in names if name in places or name.startswith(folders)}
 
 
 def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tuple[Model | None, StoreOptions, str]:

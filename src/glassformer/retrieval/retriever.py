@@ -220,7 +220,10 @@ class Retriever:
             for id, score in order[: options.top]
             if id in passages
         ]
-        return RetrievalResult(question=question, method=ranked.method, matches=matches, stages=timer.stages)
+        notes = [note] if "bm25" in scores and (note := self.store.settings.stems_note()) else []
+        return RetrievalResult(
+            question=question, method=ranked.method, matches=matches, stages=timer.stages, notes=notes
+        )
 
     def rankings(self, question: str, options: RetrievalOptions, *, first: int | None = None) -> Rankings:
         """Rank the candidates of each method for a question.

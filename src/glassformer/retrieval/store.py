@@ -29,7 +29,7 @@ import numpy as np
 from glassformer.files.schema import Schema
 from glassformer.reports.report import plain
 from glassformer.retrieval.passage import Passage, PassageMatch
-from glassformer.retrieval.words import terms
+from glassformer.retrieval.words import stemmer_version, terms
 
 VERSION = 1
 """Of what a store holds; raised where a table or key gets another meaning."""
@@ -50,6 +50,7 @@ class StoreSettings(Schema):
     prompt: put before a passage
     probe: the vector of a fixed sentence: another model, revision, pooling or prompt gives another one
     size, overlap, language: of `PassageOptions`
+    stemmer: version of the package that made the stems of the words; "" = there are none
     """
 
     model: str | None = None
@@ -61,19 +62,31 @@ class StoreSettings(Schema):
     size: int = 256
     overlap: int = 32
     language: str = "en"
+    stemmer: str = ""
 
     def continues(self, other: StoreSettings) -> bool:
         """Whether passages of both may be in one store: those of one model, wherever its folder is now.
 
-        The probe tells models apart; of one model it differs by rounding between machines.
+        The probe tells models apart; of one model it differs by rounding between machines. Few stems differ between
+        versions of a stemmer, and embedding all passages again may take hours, so that is a note (`stems_note`).
         """
-        if replace(self, model=other.model, revision=other.revision, probe=other.probe) != other:
+        of_other = replace(self, model=other.model, revision=other.revision, probe=other.probe, stemmer=other.stemmer)
+        if of_other != other:
             return False
         if self.model is None or other.model is None:
             return self.model is other.model
         one, two = np.array(self.probe), np.array(other.probe)
         lengths = float(np.linalg.norm(one) * np.linalg.norm(two))
         return one.shape == two.shape and float(one @ two) >= SAME_COSINE * lengths
+
+    def stems_note(self) -> str:
+        """That the words of a store have other stems than those of questions may be; "" = both are of one version."""
+        if self.stemmer == (now := stemmer_version(self.language)):
+            return ""
+        return (
+            f"the stems of this store are those of PyStemmer {self.stemmer}, and those of questions of {now}: search "
+            "by words may miss some passages; index the folder into a new store"
+        )
 
 
 class ContentBatch(NamedTuple):

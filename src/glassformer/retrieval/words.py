@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 from glassformer.errors import ConfigError, import_optional, nearest
@@ -75,6 +76,11 @@ def stemmer(language: str) -> Any:
             f"language is {language!r}{nearest(language, LANGUAGES)}; it must be a code such as en or de, or {NO_STEMS}"
         )
     return import_optional("Stemmer", "PyStemmer", "documents", "search by word stems").Stemmer(LANGUAGES[language])
+
+
+def stemmer_version(language: str) -> str:
+    """Of PyStemmer; "" = words of the language are compared as they are. Raises: as `stemmer`."""
+    return "" if stemmer(language) is None else version("PyStemmer")
 
 
 def terms(text: str, language: str) -> list[str]:
