@@ -13,8 +13,9 @@ import torch
 
 from glassformer.errors import DataError
 from glassformer.retrieval import approximate as module
-from glassformer.retrieval.approximate import MAX_HEADER, PREFIX, ApproximateVectors, write_approximate
+from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
 from glassformer.retrieval.clusters import directions, nearest_clusters
+from glassformer.retrieval.mapped import MAX_HEADER, PREFIX
 from glassformer.retrieval.vectors import ExactVectors, recall, recall_curve
 from tests.retrieval.made import unit_vectors
 

@@ -63,21 +63,6 @@ def test_bm25_is_its_formula(store: SqliteStore) -> None:
     assert dict(store.search_words(question, 10)) == pytest.approx(formula(question, TEXTS), rel=1e-9)
 
 
-@pytest.mark.parametrize("budget", [1, 30, 1_000])
-def test_rare_terms_first_gives_the_same_results(tmp_path: Path, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw, shares = np.random.default_rng(0), 1 / np.arange(1, 301)
-    texts = [
-        " ".join(f"w{x}" for x in draw.choice(300, draw.integers(5, 60), p=shares / shares.sum())) for _ in range(400)
-    ]
-    made = create_folder(tmp_path, StoreSettings(language="none"))
-    made.write([ContentBatch("h", passages(*texts), names=["a"])])
-    monkeypatch.setattr(sqlite_store, "MAX_SCORED", budget)
-    for _ in range(20):
-        question = " ".join(f"w{x}" for x in draw.choice(300, 5, p=shares / shares.sum()))
-        expected = sorted(formula(question, texts, "none").values(), reverse=True)
-        assert [score for _, score in made.search_words(question, 20)][:10] == pytest.approx(expected[:10], rel=1e-9)
-
-
 def test_dense_search_is_exact(store: SqliteStore) -> None:
     query = np.array([1, 2, -1, 0.5], np.float32)
     expected = vectors(3).astype(np.float32) @ (query / np.linalg.norm(query))

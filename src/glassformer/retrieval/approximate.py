@@ -14,8 +14,8 @@ build and a third more disk; faiss searches such clusters in half of the time. B
 wherever they lead. Here only NumPy and torch read it, within the bounds of its arrays: damage can give a wrong number,
 which a checksum of each part refuses when it is first read, and cannot crash the process.
 
-    magic · length and checksum of the header · header (JSON) · steps [D] · centres [k, D] · starts [k + 1] · ids [N]
-    · checksums of clusters [k] · int8 vectors [N, D] in the order of their clusters; each at a multiple of 64 bytes
+    header · steps [D] · centres [k, D] · starts [k + 1] · ids [N] · checksums of clusters [k]
+    · int8 vectors [N, D] in the order of their clusters                             (`mapped.py` has the form)
 
 Sources: Sivic and Zisserman 2003, "Video Google"; Jégou et al. 2011, "Product Quantization for Nearest Neighbor Search"
 (inverted files with re-scoring); Malkov and Yashunin 2018 (HNSW, the alternative).
@@ -23,46 +23,40 @@ Sources: Sivic and Zisserman 2003, "Video Google"; Jégou et al. 2011, "Product 
 
 from __future__ import annotations
 
-import json
 import math
-import mmap
-import struct
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
 import numpy as np
 import torch
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import as_path, check_count, open_regular_file, parse_json_object
+from glassformer.errors import DataError
+from glassformer.files import as_path, check_count
 from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.files.schema import Count, Schema, at_least, parse
+from glassformer.files.schema import Count, at_least
 from glassformer.retrieval.clusters import ClusteredVectors, directions, kmeans, nearest_clusters
+from glassformer.retrieval.mapped import ArraysHeader, damaged, map_arrays, write_arrays
 from glassformer.retrieval.vectors import VectorSearch, VectorsOf, largest_products, value_ranges
 from glassformer.sentence_embeddings import quantized
 
-MAGIC, ALIGNED, MAX_HEADER = b"GLASSANN", 64, 4_096
-PREFIX = struct.Struct("<8sII")
-"""The magic, and the length and the checksum of the header."""
+MAGIC = b"GLASSANN"
 SHARE, LEAST_PROBED = 0.1, 30_000
 """What is probed by default: this share of the vectors, and at least so many of them."""
 ROUNDS = 8
 """Of k-means: later ones move few centres far."""
 OVERSAMPLING = 4
-Part = Literal["steps", "centres", "starts", "ids", "checks", "codes"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexHeader(Schema):
-    """The header of an index file: sizes, from which the place of each part follows.
+class IndexHeader(ArraysHeader):
+    """The header of an index file: sizes, from which the place of each array follows.
 
     count: N
     dimension: D
     clusters: k
     newest: the largest id: what came later is not in the index
-    crc32: of each part but the last, whose clusters have their own
     """
 
     format: Literal[1] = 1
@@ -71,24 +65,13 @@ class IndexHeader(Schema):
     clusters: Count
     measure: Literal["cosine", "dot"]
     newest: Annotated[int, at_least(0)]
-    crc32: dict[str, int]
 
-    def parts(self) -> dict[Part, tuple[str, tuple[int, ...]]]:
-        """Type and shape of each part, in the order of the file."""
+    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         n, d, k = self.count, self.dimension, self.clusters
         return {
             "steps": ("<f4", (d,)), "centres": ("<f4", (k, d)), "starts": ("<i8", (k + 1,)), "ids": ("<i8", (n,)),
             "checks": ("<u4", (k,)), "codes": ("|i1", (n, d)),
         }  # fmt: skip
-
-    def places(self) -> dict[Part, slice]:
-        """Which bytes of the file each part has."""
-        place, places = MAX_HEADER, dict[Part, slice]()
-        for name, (kind, shape) in self.parts().items():
-            size = math.prod(shape) * np.dtype(kind).itemsize
-            places[name] = slice(place, place + size)
-            place += -(-size // ALIGNED) * ALIGNED
-        return places
 
 
 def write_approximate(
@@ -138,35 +121,22 @@ def _chained(centres: np.ndarray) -> np.ndarray:
 
 
 def _write(stream: BinaryIO, ordered: ClusteredVectors, ranges: np.ndarray) -> None:
-    small: dict[Part, np.ndarray] = {
-        "steps": np.maximum(ranges[1] - ranges[0], 1e-12) / 255,
-        "centres": ordered.centres,
-        "starts": ordered.starts,
-        "ids": ordered.ids,
-        "checks": np.zeros(len(ordered.centres), np.uint32),
-    }
     header = IndexHeader(
         count=len(ordered),
         dimension=ordered.dimension,
         clusters=len(ordered.centres),
         measure=ordered.measure,  # type: ignore[arg-type]  # checked by the search
         newest=int(ordered.ids.max()),
-        crc32={},
     )
-    places, parts = header.places(), header.parts()
-    stream.seek(places["codes"].start)
+    checks = np.zeros(len(ordered.centres), np.uint32)
+    stream.seek(header.places()["codes"].start)
     for cluster, (start, stop) in enumerate(zip(ordered.starts[:-1], ordered.starts[1:], strict=True)):
         codes = quantized(ordered.vectors[start:stop].astype(np.float32), "int8", ranges=ranges).tobytes()
-        small["checks"][cluster] = zlib.crc32(codes)
+        checks[cluster] = zlib.crc32(codes)
         stream.write(codes)
-    for name, array in small.items():
-        data = array.astype(parts[name][0]).tobytes()
-        header.crc32[name] = zlib.crc32(data)
-        stream.seek(places[name].start)
-        stream.write(data)
-    text = json.dumps(asdict(header)).encode()
-    stream.seek(0)
-    stream.write(PREFIX.pack(MAGIC, len(text), zlib.crc32(text)) + text)
+    steps = np.maximum(ranges[1] - ranges[0], 1e-12) / 255
+    of_clusters: dict[str, np.ndarray] = {"centres": ordered.centres, "starts": ordered.starts, "checks": checks}
+    write_arrays(stream, MAGIC, header, {"steps": steps, "ids": ordered.ids, **of_clusters})
 
 
 class ApproximateVectors(VectorSearch):
@@ -189,19 +159,10 @@ class ApproximateVectors(VectorSearch):
     ) -> None:
         self.path, self.vectors_of, self.oversampling = as_path(path), vectors_of, oversampling
         check_count("oversampling", oversampling)
-        stream, size = open_regular_file(self.path, DataError)
-        with stream:
-            self.header = _read_header(self.path, stream, size)
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)  # torch takes arrays that can be written
+        self.header, arrays = map_arrays(self.path, MAGIC, IndexHeader, unchecked=("codes",))
         super().__init__(self.header.dimension, self.header.measure)
-        parts: dict[Part, np.ndarray] = {}
-        for name, (kind, shape) in self.header.parts().items():
-            place = self.header.places()[name]
-            parts[name] = np.frombuffer(mapped, kind, math.prod(shape), place.start).reshape(shape)
-            if name != "codes" and zlib.crc32(parts[name].data) != self.header.crc32.get(name):
-                raise _damaged(self.path, f"its {name} differ from their checksum")
-        self.steps, self.centres, self.starts = parts["steps"], parts["centres"], parts["starts"]
-        self.ids, self.checks, self.codes = parts["ids"], parts["checks"], parts["codes"]
+        self.steps, self.centres, self.starts = arrays["steps"], arrays["centres"], arrays["starts"]
+        self.ids, self.checks, self.codes = arrays["ids"], arrays["checks"], arrays["codes"]
         self._codes, self._directions = torch.from_numpy(self.codes), directions(self.centres, self.measure)
         self._verified = np.zeros(len(self.centres), bool)
         if n_probe is None:
@@ -222,7 +183,7 @@ class ApproximateVectors(VectorSearch):
         """Compare the vectors of a cluster with their checksum, when they are first read."""
         span = slice(self.starts[cluster], self.starts[cluster + 1])
         if not self._verified[cluster] and zlib.crc32(self.codes[span].data) != self.checks[cluster]:
-            raise _damaged(self.path, f"the vectors of cluster {cluster} differ from their checksum")
+            raise damaged(self.path, f"the vectors of cluster {cluster} differ from their checksum")
         self._verified[cluster] = True
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
@@ -257,26 +218,3 @@ class ApproximateVectors(VectorSearch):
 
     def _vectors_at(self, keys: np.ndarray) -> np.ndarray:
         return np.asarray(self.vectors_of(self.ids[keys]))
-
-
-def _read_header(path: Path, stream: BinaryIO, size: int) -> IndexHeader:
-    """Raises: DataError: it is no index, of another version, cut or damaged."""
-    start = stream.read(MAX_HEADER)
-    if len(start) < MAX_HEADER or not start.startswith(MAGIC):
-        raise _damaged(path, f"of its {size} bytes, the first are not those of an index")
-    _, length, checksum = PREFIX.unpack_from(start)
-    text = start[PREFIX.size : PREFIX.size + length]
-    if zlib.crc32(text) != checksum:
-        raise _damaged(path, "its header differs from its checksum")
-    try:
-        header = parse(IndexHeader, parse_json_object(text, f"{path}: header", DataError))
-    except ConfigError as error:  # of another version
-        raise DataError(f"{path}: cannot be searched: {error}; make the index again") from error
-    whole = header.places()["codes"].stop
-    if size != whole:
-        raise _damaged(path, f"it has {size} bytes, and was written with {whole}")
-    return header
-
-
-def _damaged(path: Path, what: str) -> DataError:
-    return DataError(f"{path}: the index is damaged: {what}; make the index again")

@@ -5,29 +5,24 @@
                                  when it is complete, and the first goes
           lock                   of the one writer
           5f0c…-9be1….ann        the approximate index of 100,000 vectors or more: derived, and made again when stale
+          5f0c…-07d2….bm25       the inverted index of 10,000 passages or more: derived too, see `sqlite_words.py`
 
 BM25 is that of FTS5, k₁ = 1.2 and b = 0.75:
 
     score = Σ over terms t    idf(t) · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length))
     idf(t) = max(log((N − n(t) + 0.5) / (n(t) + 0.5)), 1e-6)          N passages, n(t) of them with t
 
-FTS5 scores each passage that has a term, in a microsecond: of frequent terms, a second for a million. So the rare terms
-choose passages, which are scored here by all terms, as long as passages without a rare term cannot be among the best
-(`SqliteStore.search_words`).
-
-Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; Turtle and Flood 1995,
-"Query evaluation: strategies and optimizations" (MaxScore).
+Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -42,19 +37,9 @@ from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
 from glassformer.retrieval.options import INDEX_FILE
-from glassformer.retrieval.store import EVERYTHING, VERSION, Filter, Scored, Store, StoreSettings
+from glassformer.retrieval.sqlite_words import WordSearch
+from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Filter, Scored, Store, StoreSettings
 from glassformer.retrieval.vectors import ExactVectors, VectorSearch
-from glassformer.retrieval.words import match_expression, query_terms
-
-K1, B = 1.2, 0.75
-MAX_SCORED = 10_000
-"""Passages that FTS5 scores for the rare terms of a query: some 10 ms."""
-RESCORED = 100
-"""Passages with a rare term that are scored by all terms, at least."""
-EXACT_FIRST = 10
-"""Results that are the best by all terms, whatever it takes; those behind them have a rare term."""
-MAX_QUERY_TERMS = 200
-"""Of a long question, the rarest terms."""
 
 APPROXIMATE_FROM = 100_000
 """Vectors from which a search asks the approximate index; fewer are compared with each question in some 10 ms."""
@@ -165,7 +150,6 @@ class SqliteStore(Store):
         super().__init__()
         self.folder, self.file = folder, file
         self._searched: tuple[int, list[VectorSearch]] | None = None
-        self._frequencies: tuple[int, dict[str, int]] = (-1, {})
         with self._errors():
             self._database = sqlite3.connect(
                 folder / file, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=64
@@ -177,17 +161,24 @@ class SqliteStore(Store):
                 with self._transaction():
                     for statement in SCHEMA.strip().removesuffix(";").split(";\n"):
                         self._database.execute(statement)
-                    self._set(settings=plain(settings), edition=0, passages=0, terms=0, key=secrets.token_hex(6))
+                    self._set(settings=plain(settings), edition=0, passages=0, terms=0)
+                    self._set(key=secrets.token_hex(6), words="")
                     self._database.execute(f"PRAGMA user_version = {VERSION}")
             elif version != VERSION:
                 raise DataError(f"{folder}: {file} has version {version}; supported: {VERSION}; index the files again")
             self.settings = parse(StoreSettings, self._get("settings"))
+            path = folder / self._get("key")
+            self._words = WordSearch(self._database, path, self.settings.language, self._terms)
 
     def close(self) -> None:
         with self._lock:
             self._database.close()
 
     # ------------------------------------------------------------------------------------------------- writing
+
+    def write(self, batches: Sequence[ContentBatch]) -> None:
+        super().write(batches)
+        self._renew_words(self._words.has_grown)
 
     def _add_vectors(self, ids: Sequence[int], vectors: np.ndarray) -> None:
         rows = zip(ids, (vector.tobytes() for vector in vectors.astype("<f2")), strict=True)
@@ -213,6 +204,22 @@ class SqliteStore(Store):
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _renew_index(self) -> None:
+        for path in self.folder.glob(".*.partial"):  # of a process that was killed
+            path.unlink(missing_ok=True)
+        self._renew_vectors()
+        self._renew_words(self._words.is_stale)
+
+    def _renew_words(self, needed: Callable[[], bool]) -> None:
+        """Write the inverted index, where it is needed, and then let other processes look for it."""
+        with self._errors():
+            with self._reading():
+                name = self._words.write_index() if needed() else ""
+            if name:
+                with self._transaction():
+                    self._set(words=name, edition=self.edition + 1)
+            self._words.remove_others()
+
+    def _renew_vectors(self) -> None:
         (count,) = self._all("SELECT COUNT(*) FROM vectors")[0]
         files = list(self.folder.glob(f"{self._get('key')}-*.ann"))
         if count < APPROXIMATE_FROM:
@@ -249,69 +256,7 @@ class SqliteStore(Store):
 
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
         with self._errors(), self._reading():
-            total = int(self._get("passages"))
-            if self._frequencies[0] != (edition := self.edition):
-                self._frequencies = (edition, {})
-            counts = {term: self._frequency(term) for term in query_terms(question, self.settings.language)}
-            listed = sorted(filter(counts.get, counts), key=counts.__getitem__)[:MAX_QUERY_TERMS]
-            weights = {term: inverse_frequency(total, counts[term]) for term in listed}
-            rare, scored, most = 0, 0, max(limit, RESCORED)
-            while rare < len(listed) and (rare == 0 or scored + counts[listed[rare]] <= MAX_SCORED):
-                scored += counts[listed[rare]]
-                rare += 1
-            while rare < len(listed):
-                partial = self._match(listed[:rare], most, only)
-                best = sorted(self._scores_by(weights, partial), key=lambda x: (-x[1], x[0]))[:limit]
-                enough = min(limit, EXACT_FIRST)
-                least = best[enough - 1][1] if len(best) >= enough else 0.0
-                # The most that a passage has which is not among these: from the other terms, and of those that have a
-                # rare term, from that.
-                more = partial[-1][1] if len(partial) >= most else 0.0
-                if least >= more + (K1 + 1) * sum(weights[term] for term in listed[rare:]):
-                    return best
-                rare += 1  # as many more terms as it takes until the others cannot reach that score
-                while least and rare < len(listed) and (K1 + 1) * sum(weights[x] for x in listed[rare:]) > least:
-                    rare += 1
-            return self._match(listed, limit, only)
-
-    def _match(self, listed: list[str], limit: int, only: Filter) -> Scored:
-        if not listed:
-            return []
-        condition, values = self._condition(only)
-        within = f" AND rowid IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
-        rows = self._database.execute(
-            f"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ?{within} "
-            "ORDER BY score DESC, rowid LIMIT ?",
-            (match_expression(listed), *values, limit),
-        )
-        return [(int(id), float(score)) for id, score in rows]
-
-    def _scores_by(self, weights: Mapping[str, float], passages: Scored) -> Iterator[tuple[int, float]]:
-        """The BM25 scores of some passages.
-
-        Args:
-            weights: idf of each term
-        """
-        mean_length = self._get("terms") / self._get("passages")
-        for id, _ in passages:
-            listed = self._terms(*self._all("SELECT headings, text FROM passages WHERE id = ?", (id,))[0])
-            norm = K1 * (1 - B + B * len(listed) / mean_length)
-            score = 0.0
-            for term, weight in weights.items():
-                prefix = term.removesuffix("*")
-                tf = sum(x.startswith(prefix) for x in listed) if term.endswith("*") else listed.count(term)
-                score += weight * tf * (K1 + 1) / (tf + norm)
-            yield id, score
-
-    def _frequency(self, term: str) -> int:
-        """In how many passages a term is; of a prefix, in how many at most."""
-        counted = self._frequencies[1]
-        if term not in counted:
-            low, high = (term[:-1], term[:-1] + "\U0010ffff") if term.endswith("*") else (term, term)
-            counted[term] = self._all("SELECT TOTAL(doc) FROM frequencies WHERE term BETWEEN ? AND ?", (low, high))[0][
-                0
-            ]
-        return int(counted[term])
+            return self._words.search(question, limit, *self._condition(only))
 
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
         condition, values = self._condition(only)
@@ -430,9 +375,3 @@ class SqliteStore(Store):
 def _vectors_in(blobs: list[bytes], width: int) -> np.ndarray:
     """Vectors as they are stored. [n, D] float16"""
     return np.frombuffer(b"".join(blobs), "<f2").reshape(len(blobs), width)
-
-
-def inverse_frequency(total: int, count: int) -> float:
-    """idf of BM25: how much a term tells that `count` of `total` passages have."""
-    count = min(count, total)  # of a prefix, those of its terms are added up
-    return max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)

@@ -285,8 +285,10 @@ class Store(ABC):
         """Make what is derived from the passages again where it is stale, such as an approximate index."""
         with self._errors(), self._transaction():  # of files that changed, or went before all passages were there
             unused = "SELECT id FROM contents WHERE id NOT IN (SELECT content FROM documents)"
-            for (content,) in self._run(unused):
+            for (content,) in (gone := self._run(unused)):
                 self._drop_if_unused(content)
+            if gone:
+                self._set(edition=self.edition + 1)
         self._renew_index()
         self.switch()
 

@@ -1,0 +1,436 @@
+"""Inverted index for full-text search by BM25: for each term, the passages that have it, in a mapped file.
+
+    write_inverted_index("words.bm25", ids, lengths, words, occurrences)      derived data: made again when stale
+    index = InvertedIndex("words.bm25")                                       maps the file; reads what it searches
+    index.best({term: (index.postings(term), idf)}, 10, mean_length)          rows of the ten best, exact scores
+
+    score = Σ over terms t    idf(t) · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length))
+
+The scores of all passages are an array, to which the postings of a term are added at once. Terms come in the order of
+their number of passages, rare ones first. A term adds at most its idf times the largest factor that it has in any
+passage (MaxScore). Where the terms to come add less together than the k-th best passage has already, a passage with
+none of the terms before cannot be among the best: from there on, terms are looked up for the passages that still can,
+and their postings are not added. Sums are in 32 bits, and the passages that rounding could bring among the best are
+scored again by the formula in 64 bits, so results are exact.
+
+    header · rows [P], the passages of the postings · counts [P], how often each has its term (tf), 255 = see large
+    · large [M, 2], postings and their tf · ids of passages [N] · their lengths [N] · text, all terms · text_ends [T]
+    · ends of the postings of each term [T] · factors, the largest of each [T] · checks, checksums of the postings [T]
+
+`mapped.py` has the form of the file.
+
+Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; Turtle and Flood 1995,
+"Query evaluation: strategies and optimizations" (MaxScore).
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+
+from glassformer.errors import DataError
+from glassformer.files import as_path
+from glassformer.files.atomic import atomic_file, disk_errors
+from glassformer.files.schema import Count, at_least
+from glassformer.retrieval.mapped import MAX_HEADER, ArraysHeader, damaged, map_arrays, write_arrays
+
+K1, B = 1.2, 0.75
+LEAST_IDF = 1e-6
+"""Of terms in half of the passages or more, as FTS5 has it."""
+MAGIC = b"GLASSBM2"
+SATURATED = 255
+"""tf in a byte: this, or more."""
+MAX_TERM = 32_768
+"""Bytes of a term that FTS5 reads."""
+TOGETHER = 1 << 20
+"""Occurrences that are read together."""
+ROUNDING = 2e-5
+"""Relative error of a sum in 32 bits, at most: of 200 terms, each addition rounds by 6e-8."""
+FREQUENT = 32
+"""A term in more than 1 of so many passages is worth the time of finding out whether it can be skipped."""
+LOOKUP = 16
+"""Looking up a passage in the postings of a term takes the time of adding so many postings."""
+
+
+def inverse_frequency(total: int, count: int) -> float:
+    """idf of BM25: how much a term tells that `count` of `total` passages have."""
+    weight = math.log((total - count + 0.5) / (count + 0.5))
+    return weight if weight > 0 else LEAST_IDF
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvertedIndexHeader(ArraysHeader):
+    """The header of an index file: sizes, from which the place of each array follows.
+
+    passages: N
+    terms: T
+    postings: P
+    large: postings with a tf of 255 or more
+    text: bytes of all terms
+    newest: the largest id: what came later is not in the index
+    mean_length: of the passages, by which the largest factors are
+    """
+
+    format: Literal[1] = 1
+    passages: Count
+    terms: Annotated[int, at_least(0)]
+    postings: Annotated[int, at_least(0)]
+    large: Annotated[int, at_least(0)]
+    text: Annotated[int, at_least(0)]
+    newest: Annotated[int, at_least(0)]
+    mean_length: Annotated[float, at_least(0)]
+
+    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        n, t, p = self.passages, self.terms, self.postings
+        return {
+            "rows": ("<i4", (p,)), "counts": ("|u1", (p,)), "large": ("<i8", (self.large, 2)), "ids": ("<i8", (n,)),
+            "lengths": ("<i4", (n,)), "text": ("|u1", (self.text,)), "text_ends": ("<i8", (t,)), "ends": ("<i8", (t,)),
+            "factors": ("<f4", (t,)), "checks": ("<u4", (t,)),
+        }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------- writing
+
+
+def write_inverted_index(
+    path: str | Path,
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    words: Iterable[tuple[bytes, int, int]],
+    occurrences: Iterable[int],
+) -> None:
+    """Write an inverted index, atomically: readers see the old file or the new one; one that has it open keeps it.
+
+    Args:
+        ids: of passages, rising. [N] int64
+        lengths: their terms, counted with repetition. [N]
+        words: terms in UTF-8, in the order of their bytes, each with the number of passages that have it, and how often
+            they do
+        occurrences: of the terms in this order, for each time that a passage has it, the id; rising for each term
+    Raises: DataError: no passages, or numbers that contradict each other; the disk refuses.
+    """
+    path = as_path(path)
+    if not len(ids):
+        raise DataError(f"{path}: an index needs 1 passage or more; search without one")
+    with disk_errors(path, DataError, "the index"), atomic_file(path) as stream:
+        _write(stream, path, np.asarray(ids, np.int64), np.asarray(lengths, np.int64), words, iter(occurrences))
+
+
+class PostingsBlock(NamedTuple):
+    """The postings of some terms that follow each other.
+
+    rows: of passages. [p] int32
+    counts: tf. [p] int64
+    sizes: postings of each term. [t]
+    """
+
+    rows: np.ndarray
+    counts: np.ndarray
+    sizes: np.ndarray
+
+
+def _write(
+    stream: BinaryIO,
+    path: Path,
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    words: Iterable[tuple[bytes, int, int]],
+    occurrences: Iterator[int],
+) -> None:
+    mean, total, postings = max(float(lengths.mean()), 1e-9), np.zeros(len(ids), np.int64), 0
+    norms = K1 * (1 - B + B * lengths / mean)
+    texts: list[bytes] = []
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("counts", "large", "sizes", "factors", "checks")}
+    stream.seek(MAX_HEADER)
+    for some in _blocks(words):
+        texts += [term for term, _, _ in some]
+        block = _block(path, ids, some, occurrences)
+        total += np.bincount(block.rows, block.counts, len(ids)).astype(np.int64)
+        rows, counts = block.rows.astype("<i4"), np.minimum(block.counts, SATURATED).astype(np.uint8)
+        starts = np.cumsum(block.sizes) - block.sizes
+        saturated = np.flatnonzero(counts == SATURATED)
+        parts["large"].append(np.stack([saturated + postings, block.counts[saturated]], axis=1))
+        parts["factors"].append(np.maximum.reduceat(block.counts / (block.counts + norms[rows]), starts))
+        parts["checks"].append(_checksums(rows, counts, starts, block.sizes))
+        parts["counts"].append(counts)
+        parts["sizes"].append(block.sizes)
+        postings += len(rows)
+        stream.write(rows.tobytes())
+    if next(occurrences, None) is not None or not np.array_equal(total, lengths):
+        raise DataError(f"{path}: the words of the passages do not add up to their lengths")
+    joined = {name: np.concatenate(listed) if listed else np.zeros(0) for name, listed in parts.items()}
+    large = joined["large"].reshape(-1, 2)
+    header = InvertedIndexHeader(
+        passages=len(ids),
+        terms=len(texts),
+        postings=postings,
+        large=len(large),
+        text=sum(map(len, texts)),
+        newest=int(ids[-1]),
+        mean_length=mean,
+    )
+    of_terms = {
+        "text": np.frombuffer(b"".join(texts), np.uint8),
+        "text_ends": np.cumsum([len(text) for text in texts]),
+        "ends": np.cumsum(joined["sizes"]),
+        # A bound is not below what it bounds, in 32 bits too.
+        "factors": np.nextafter(joined["factors"].astype(np.float32), np.float32(2)),
+        "checks": joined["checks"],
+    }
+    stream.seek(header.places()["counts"].start)
+    stream.write(joined["counts"].astype(np.uint8).tobytes())
+    write_arrays(stream, MAGIC, header, {"large": large, "ids": ids, "lengths": lengths, **of_terms})
+
+
+def _blocks(words: Iterable[tuple[bytes, int, int]]) -> Iterator[list[tuple[bytes, int, int]]]:
+    """Terms in lists of about as many occurrences each."""
+    some: list[tuple[bytes, int, int]] = []
+    waiting = 0
+    for word in words:
+        some.append(word)
+        waiting += word[2]
+        if waiting >= TOGETHER:
+            yield some
+            some, waiting = [], 0
+    if some:
+        yield some
+
+
+def _block(
+    path: Path, ids: np.ndarray, some: list[tuple[bytes, int, int]], occurrences: Iterator[int]
+) -> PostingsBlock:
+    """Read the postings of some terms. Raises: DataError: they are not what the counts of the terms say."""
+    sizes, times = (np.array(values, np.int64) for values in list(zip(*some, strict=True))[1:])
+    read = np.fromiter(islice(occurrences, int(times.sum())), np.int64)
+    starts = np.cumsum(times) - times
+    first = np.ones(len(read), bool)
+    first[1:] = read[1:] != read[:-1]
+    first[starts[starts < len(read)]] = True
+    places = np.flatnonzero(first)
+    rows = np.minimum(np.searchsorted(ids, read[places]), len(ids) - 1)
+    whole = len(read) == times.sum() and bool(times.all())
+    if not whole or not np.array_equal(ids[rows], read[places]) or (np.add.reduceat(first, starts) != sizes).any():
+        raise DataError(f"{path}: the postings of the full-text index are not those that it counts")
+    return PostingsBlock(rows, np.diff(places, append=len(read)), sizes)
+
+
+def _checksums(rows: np.ndarray, counts: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """A checksum of the postings of each term. [t] uint32"""
+    spans = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    return np.array([_checksum(rows[span], counts[span]) for span in spans], np.uint32)
+
+
+def _checksum(rows: np.ndarray, counts: np.ndarray) -> int:
+    return zlib.crc32(counts.data, zlib.crc32(rows.data))
+
+
+# ----------------------------------------------------------------------------------------------------- searching
+
+
+class Postings(NamedTuple):
+    """The passages that have a term.
+
+    rows: rising. [p] int32
+    counts: tf. [p]
+    factor: the largest that a passage has, at the mean length of the index
+    """
+
+    rows: np.ndarray
+    counts: np.ndarray
+    factor: float
+
+    def counts_at(self, rows: np.ndarray) -> np.ndarray:
+        """tf of a term in some passages. [r] → [r] float64"""
+        if not len(self.rows):
+            return np.zeros(len(rows))
+        rows = rows.astype(self.rows.dtype)  # or all postings would be copied in the type of `rows`
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[places] == rows, self.counts[places], 0).astype(np.float64)
+
+
+class InvertedIndex:
+    """Search by BM25 over an index file of `write_inverted_index`.
+
+    path: the file; it is mapped, and may be replaced while it is searched
+    ids: of its passages, rising. [N] int64
+    lengths: of its passages, in terms. [N] int32
+    Raises: DataError: no such file, or one that is cut, damaged, or of another version.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = as_path(path)
+        # What a search reads of `rows` and `counts` is compared with the checksum of its term.
+        self.header, arrays = map_arrays(self.path, MAGIC, InvertedIndexHeader, unchecked=("rows", "counts"))
+        self.ids, self.lengths = arrays["ids"], arrays["lengths"]
+        self._rows, self._counts, self._large = arrays["rows"], arrays["counts"], arrays["large"]
+        self._text, self._text_ends = arrays["text"].data, arrays["text_ends"]
+        self._ends, self._factors, self._checks = arrays["ends"], arrays["factors"], arrays["checks"]
+        self._verified = np.zeros(self.header.terms, bool)
+        self._norms: tuple[float, np.ndarray] = (0.0, np.zeros(0, np.float32))
+
+    def __len__(self) -> int:
+        return self.header.passages
+
+    @property
+    def newest(self) -> int:
+        """The largest id in the index: what came later is to be searched in another way."""
+        return self.header.newest
+
+    def holds(self, ids: np.ndarray) -> np.ndarray:
+        """Which rows have one of some ids. [N] bool
+
+        Args:
+            ids: rising; those that the index lacks are left out
+        """
+        rows = np.minimum(np.searchsorted(self.ids, ids), len(self) - 1)
+        held = np.zeros(len(self), bool)
+        held[rows[self.ids[rows] == ids]] = True
+        return held
+
+    def verify(self) -> None:
+        """Compare all of the file with its checksums. Raises: DataError."""
+        for number in range(self.header.terms):
+            self._of(number)
+
+    def postings(self, term: str) -> Postings:
+        """The passages that have a term, or one that begins with it where it ends with `*`.
+
+        Raises: DataError: they differ from their checksum.
+        """
+        text = term.removesuffix("*").encode()[:MAX_TERM]
+        first = self._place(text)
+        if not term.endswith("*"):
+            there = first < self.header.terms and self._term(first) == text
+            return self._of(first) if there else Postings(self._rows[:0], self._counts[:0], 0.0)
+        last = self._place(text + b"\xff")  # which UTF-8 does not have
+        parts = [self._of(number) for number in range(first, last)]
+        if len(parts) == 1:
+            return parts[0]
+        rows, where = np.unique(np.concatenate([self._rows[:0], *(part.rows for part in parts)]), return_inverse=True)
+        counts = np.concatenate([self._counts[:0], *(part.counts for part in parts)])
+        return Postings(rows, np.bincount(where, counts, len(rows)), 1.0)
+
+    def _place(self, text: bytes) -> int:
+        """The number of the first term that is not before a text in the order of bytes."""
+        return bisect_left(range(self.header.terms), text, key=self._term)
+
+    def _term(self, number: int) -> bytes:
+        return bytes(self._text[self._text_ends[number - 1] if number else 0 : self._text_ends[number]])
+
+    def _of(self, number: int) -> Postings:
+        start, stop = self._ends[number - 1] if number else 0, self._ends[number]
+        rows, counts = self._rows[start:stop], self._counts[start:stop]
+        if not self._verified[number]:
+            if _checksum(rows, counts) != self._checks[number]:
+                raise damaged(self.path, "the postings of a term differ from their checksum")
+            self._verified[number] = True
+        some = slice(*np.searchsorted(self._large[:, 0], [start, stop]))
+        if some.start < some.stop:
+            counts = counts.astype(np.int64)
+            counts[self._large[some, 0] - start] = self._large[some, 1]
+        return Postings(rows, counts, float(self._factors[number]))
+
+    def best(
+        self,
+        terms: Mapping[str, tuple[Postings, float]],
+        limit: int,
+        mean_length: float,
+        allowed: np.ndarray | None = None,
+        least: float = 0.0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best passages by BM25, and of equal scores those with the lowest ids.
+
+        Args:
+            terms: with their postings and their idf; scores are sums in this order
+            mean_length: of the passages of the store, which may be others than those of the index
+            allowed: which passages may be results; None = all. [N] bool
+            least: passages below this score are left out
+        Returns: rows [r] and scores [r] float64, the best first.
+        """
+        norms = self._all_norms(mean_length)
+        if allowed is not None:
+            norms = np.where(allowed, norms, np.float32(np.inf))
+        # A greater mean length raises a factor, at most in proportion; the bound is that of the index.
+        longer = max(1.0, mean_length / self.header.mean_length)
+        rows = _candidates(list(terms.values()), norms, limit, longer, least)
+        scores = np.zeros(len(rows))
+        for postings, idf in terms.values():
+            tf = postings.counts_at(rows)
+            scores += idf * (tf * (K1 + 1) / (tf + K1 * (1 - B + B * self.lengths[rows] / mean_length)))
+        order = np.lexsort((rows, -scores))[:limit]
+        order = order[scores[order] > least]
+        return rows[order], scores[order]
+
+    def _all_norms(self, mean_length: float) -> np.ndarray:
+        """k₁ · (1 − b + b · length / mean length) of all passages. [N] float32"""
+        if self._norms[0] != mean_length:
+            slope = np.float32(K1 * B / mean_length)
+            self._norms = (mean_length, self.lengths.astype(np.float32) * slope + np.float32(K1 * (1 - B)))
+        return self._norms[1]
+
+
+def _candidates(
+    terms: list[tuple[Postings, float]], norms: np.ndarray, limit: int, longer: float, least: float
+) -> np.ndarray:
+    """The rows that may be among the best, rising: all that are, and few others.
+
+    Args:
+        terms: each with its idf
+        norms: infinite where a row is not allowed. [N]
+        longer: by which the mean length rose since the bounds of the factors were computed, at least 1
+        least: rows below this score are left out
+    """
+    ordered = sorted(terms, key=lambda term: len(term[0].rows))
+    terms = [(postings, (K1 + 1) * idf) for postings, idf in ordered]
+    bounds = [weight * min(1.0, postings.factor * longer) for postings, weight in terms]
+    rest = [*np.cumsum(bounds[::-1])[::-1].tolist(), 0.0]  # what a term and those behind it add at most
+    scores = np.zeros(len(norms), np.float32)
+    number = 0
+    while number < len(terms):
+        postings, weight = terms[number]
+        if len(postings.rows) * FREQUENT > len(norms):
+            least = max(least, _least(scores[scores > least], limit))
+        if rest[number] < least:
+            break
+        places = postings.rows.astype(np.intp)
+        np.add.at(scores, places, _parts(postings.counts, norms[places], weight))
+        number += 1
+    else:
+        least = max(least, _least(scores[scores > least], limit))
+    rows = np.flatnonzero(scores > max(0.0, least * (1 - ROUNDING) - rest[number]))
+    partial = scores[rows]
+    for later, (postings, weight) in enumerate(terms[number:], number + 1):
+        if len(rows) * LOOKUP < len(postings.rows):
+            partial += _parts(postings.counts_at(rows), norms[rows], weight)
+        else:
+            scores.fill(0)
+            scores[postings.rows] = _parts(postings.counts, norms[postings.rows], weight)
+            partial += scores[rows]
+        least = max(least, _least(partial, limit))
+        still = partial >= least * (1 - ROUNDING) - rest[later]
+        rows, partial = rows[still], partial[still]
+    return rows
+
+
+def _parts(counts: np.ndarray, norms: np.ndarray, weight: float) -> np.ndarray:
+    """What a term adds to the scores of passages. [r] float32"""
+    tf = counts.astype(np.float32)
+    norms += tf  # a copy
+    np.divide(tf, norms, out=tf)
+    tf *= np.float32(weight)
+    return tf
+
+
+def _least(scores: np.ndarray, limit: int) -> float:
+    """The least of the best scores, which any other has to reach; 0 = there are not as many."""
+    if len(scores) < limit:
+        return 0.0
+    return float(np.partition(scores, len(scores) - limit)[len(scores) - limit]) * (1 - ROUNDING)
