@@ -14,6 +14,7 @@ import pytest
 
 import glassformer.retrieval.sqlite_store as sqlite_store
 from glassformer.errors import ConfigError, DataError
+from glassformer.retrieval.approximate import ApproximateVectors
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.sqlite_store import SqliteStore, create_folder, open_folder, writing_folder
 from glassformer.retrieval.store import ContentBatch, Counts, Filter, StoreSettings
@@ -239,3 +240,35 @@ def test_many_vectors_are_searched_by_an_index_that_is_made_again_when_stale(
     assert renewed != index and [id for id, _ in made.search_vectors(query, 10)] == exact()
     made.remove(["first"])
     assert [id for id, _ in made.search_vectors(query, 10)] == exact() and min(exact()) > 620
+
+
+@pytest.mark.parametrize("part", ["crc32", "ids", "codes"])
+def test_a_damaged_index_of_vectors_is_warned_of_once_and_made_again(
+    tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "APPROXIMATE_FROM", 500)
+    made = create_folder(tmp_path, StoreSettings(model="m", width=8))
+    made.write([ContentBatch("h", passages(*["text"] * 600), vectors(600, 8), names=["a"])])
+    made.finish()
+    query = np.random.default_rng(9).standard_normal(8).astype(np.float32)
+    expected = made.search_vectors(query, 10)
+    made.close()
+    (path,) = tmp_path.glob("*.ann")
+    whole = path.read_bytes()
+    start = 100 if part == "crc32" else ApproximateVectors(path, made.vectors).header.places()[part].start
+    path.unlink()
+    path.write_bytes(whole[:start] + bytes(64) + whole[start + 64 :])
+    opened = open_folder(tmp_path)
+    with pytest.warns(UserWarning, match="index is damaged.*until `glassformer index` makes it again, dense") as caught:
+        for _ in range(3):
+            assert opened.search_vectors(query, 10) == expected
+    assert len(caught) == 1
+    opened.finish()
+    assert path.read_bytes() == whole and opened.search_vectors(query, 10) == expected
+    opened.close()
+    again = open_folder(tmp_path)  # of a damage that no search has read
+    path.unlink()
+    path.write_bytes(whole[:start] + bytes(64) + whole[start + 64 :])
+    with pytest.warns(UserWarning, match="index is damaged"):
+        again.finish()
+    assert path.read_bytes() == whole

@@ -179,6 +179,11 @@ class ApproximateVectors(VectorSearch):
         """The largest id in the index: what came later is to be searched in another way."""
         return self.header.newest
 
+    def verify(self) -> None:
+        """Compare all of the file with its checksums. Raises: DataError."""
+        for cluster in range(len(self.centres)):
+            self._verify(cluster)
+
     def _verify(self, cluster: int) -> None:
         """Compare the vectors of a cluster with their checksum, when they are first read."""
         span = slice(self.starts[cluster], self.starts[cluster + 1])

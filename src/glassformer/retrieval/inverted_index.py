@@ -355,12 +355,14 @@ class InvertedIndex:
             least: passages below this score are left out
         Returns: rows [r] and scores [r] float64, the best first.
         """
-        norms = self._all_norms(mean_length)
+        norms, few = self._all_norms(mean_length), None
         if allowed is not None:
             norms = np.where(allowed, norms, np.float32(np.inf))
+            if np.count_nonzero(allowed) * LOOKUP < max((len(x.rows) for x, _ in terms.values()), default=0):
+                few = np.flatnonzero(allowed)
         # A greater mean length raises a factor, at most in proportion; the bound is that of the index.
         longer = max(1.0, mean_length / self.header.mean_length)
-        rows = _candidates(list(terms.values()), norms, limit, longer, least)
+        rows = _candidates(list(terms.values()), norms, limit, longer, least, few)
         scores = np.zeros(len(rows))
         for postings, idf in terms.values():
             tf = postings.counts_at(rows)
@@ -378,7 +380,12 @@ class InvertedIndex:
 
 
 def _candidates(
-    terms: list[tuple[Postings, float]], norms: np.ndarray, limit: int, longer: float, least: float
+    terms: list[tuple[Postings, float]],
+    norms: np.ndarray,
+    limit: int,
+    longer: float,
+    least: float,
+    few: np.ndarray | None,
 ) -> np.ndarray:
     """The rows that may be among the best, rising: all that are, and few others.
 
@@ -387,26 +394,17 @@ def _candidates(
         norms: infinite where a row is not allowed. [N]
         longer: by which the mean length rose since the bounds of the factors were computed, at least 1
         least: rows below this score are left out
+        few: the rows that are allowed, where it takes less time to look up the terms of each; None = add postings
     """
     ordered = sorted(terms, key=lambda term: len(term[0].rows))
     terms = [(postings, (K1 + 1) * idf) for postings, idf in ordered]
     bounds = [weight * min(1.0, postings.factor * longer) for postings, weight in terms]
     rest = [*np.cumsum(bounds[::-1])[::-1].tolist(), 0.0]  # what a term and those behind it add at most
-    scores = np.zeros(len(norms), np.float32)
-    number = 0
-    while number < len(terms):
-        postings, weight = terms[number]
-        if len(postings.rows) * FREQUENT > len(norms):
-            least = max(least, _least(scores[scores > least], limit))
-        if rest[number] < least:
-            break
-        places = postings.rows.astype(np.intp)
-        np.add.at(scores, places, _parts(postings.counts, norms[places], weight))
-        number += 1
-    else:
-        least = max(least, _least(scores[scores > least], limit))
-    rows = np.flatnonzero(scores > max(0.0, least * (1 - ROUNDING) - rest[number]))
-    partial = scores[rows]
+    scores, number = np.zeros(len(norms), np.float32), 0
+    if few is None:
+        number, least = _add(scores, terms, norms, rest, limit, least)
+        few = np.flatnonzero(scores > max(0.0, least * (1 - ROUNDING) - rest[number]))
+    rows, partial = few, scores[few]
     for later, (postings, weight) in enumerate(terms[number:], number + 1):
         if len(rows) * LOOKUP < len(postings.rows):
             partial += _parts(postings.counts_at(rows), norms[rows], weight)
@@ -418,6 +416,31 @@ def _candidates(
         still = partial >= least * (1 - ROUNDING) - rest[later]
         rows, partial = rows[still], partial[still]
     return rows
+
+
+def _add(
+    scores: np.ndarray,
+    terms: list[tuple[Postings, float]],
+    norms: np.ndarray,
+    rest: list[float],
+    limit: int,
+    least: float,
+) -> tuple[int, float]:
+    """Add the postings of terms to the scores of their passages, until the others cannot choose passages.
+
+    Args:
+        terms: with their weights, the rare ones first
+        rest: what each term and those behind it add at most
+    Returns: how many terms were added, and the score that the best passages reach.
+    """
+    for number, (postings, weight) in enumerate(terms):
+        if len(postings.rows) * FREQUENT > len(norms):
+            least = max(least, _least(scores[scores > least], limit))
+        if rest[number] < least:
+            return number, least
+        places = postings.rows.astype(np.intp)
+        np.add.at(scores, places, _parts(postings.counts, norms[places], weight))
+    return len(terms), max(least, _least(scores[scores > least], limit))
 
 
 def _parts(counts: np.ndarray, norms: np.ndarray, weight: float) -> np.ndarray:

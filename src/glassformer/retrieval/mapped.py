@@ -20,7 +20,7 @@ from typing import BinaryIO, TypeVar
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, warn_caller
 from glassformer.files import open_regular_file, parse_json_object
 from glassformer.files.schema import Schema, parse
 
@@ -111,3 +111,8 @@ def _read_header(path: Path, stream: BinaryIO, size: int, magic: bytes, kind: ty
 
 def damaged(path: Path, what: str) -> DataError:
     return DataError(f"{path}: the index is damaged: {what}; make the index again")
+
+
+def warn_of_damage(error: DataError, search: str) -> None:
+    """Warn that an index cannot be used: what it was made from is whole, and is searched instead."""
+    warn_caller(f"{error}; until `glassformer index` makes it again, {search} takes longer")

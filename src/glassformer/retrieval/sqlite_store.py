@@ -36,6 +36,7 @@ from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
+from glassformer.retrieval.mapped import warn_of_damage
 from glassformer.retrieval.options import INDEX_FILE
 from glassformer.retrieval.sqlite_words import WordSearch
 from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Filter, Scored, Store, StoreSettings
@@ -150,6 +151,7 @@ class SqliteStore(Store):
         super().__init__()
         self.folder, self.file = folder, file
         self._searched: tuple[int, list[VectorSearch]] | None = None
+        self._damaged: set[Path] = set()
         with self._errors():
             self._database = sqlite3.connect(
                 folder / file, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=64
@@ -226,7 +228,7 @@ class SqliteStore(Store):
             for path in files:
                 path.unlink(missing_ok=True)
             return
-        if index := self._index():
+        if index := self._index(whole=True):
             (same,) = self._all("SELECT COUNT(*) FROM vectors WHERE passage <= ?", (index.newest,))[0]
             if (count - same) + (len(index) - same) <= STALE * count:
                 return
@@ -234,16 +236,35 @@ class SqliteStore(Store):
         # Ids are not used again and vectors do not change, so the ids say what an index was made from.
         name = f"{self._get('key')}-{hashlib.sha256(ids.tobytes()).hexdigest()[:12]}.ann"
         write_approximate(self.folder / name, ids, vectors, measure=self.settings.similarity)
+        self._damaged.clear()
         for path in files:
             if path.name != name:
                 path.unlink(missing_ok=True)
 
-    def _index(self) -> ApproximateVectors | None:
-        """The approximate index; None = there is none, or it is damaged: it is derived, and made again by `finish`."""
+    def _index(self, *, whole: bool = False) -> ApproximateVectors | None:
+        """The approximate index; None = there is none, or it is damaged: it is derived, and made again by `finish`.
+
+        Args:
+            whole: read all of it now, rather than what a search reads
+        """
         for path in self.folder.glob(f"{self._get('key')}-*.ann"):
-            with suppress(DataError):
-                return ApproximateVectors(path, self.vectors)
+            if path in self._damaged and not whole:
+                continue
+            try:
+                index = ApproximateVectors(path, self.vectors)
+                if whole:
+                    index.verify()
+                return index
+            except DataError as error:
+                self._refuse(path, error)
         return None
+
+    def _refuse(self, path: Path, error: DataError) -> None:
+        """Search exactly from now on, and warn once."""
+        if path not in self._damaged:
+            self._damaged.add(path)
+            warn_of_damage(error, "dense search")
+        self._searched = None
 
     def switch(self) -> None:
         write_json(self.folder / INDEX_FILE, {"version": VERSION, "file": self.file}, DataError)
@@ -265,7 +286,14 @@ class SqliteStore(Store):
             searches: list[VectorSearch] = [self._exact(condition, values)]
         else:
             searches = self._all_vectors()
-        best = [search.search(np.asarray(query, np.float32)[None], limit) for search in searches]
+        queries = np.asarray(query, np.float32)[None]
+        try:
+            best = [search.search(queries, limit) for search in searches]
+        except DataError as error:
+            if not isinstance(searches[0], ApproximateVectors):
+                raise
+            self._refuse(searches[0].path, error)
+            best = [search.search(queries, limit) for search in self._all_vectors()]
         ids = np.concatenate([part.ids[0] for part in best])
         scores = np.concatenate([part.scores[0] for part in best])
         order = np.lexsort((ids, -scores))[:limit]

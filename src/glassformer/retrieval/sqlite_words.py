@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import DataError, warn_caller
+from glassformer.errors import DataError
 from glassformer.retrieval.inverted_index import (
     K1,
     LEAST_IDF,
@@ -33,7 +33,7 @@ from glassformer.retrieval.inverted_index import (
     inverse_frequency,
     write_inverted_index,
 )
-from glassformer.retrieval.mapped import damaged
+from glassformer.retrieval.mapped import damaged, warn_of_damage
 from glassformer.retrieval.store import Scored
 from glassformer.retrieval.words import match_expression, query_terms
 
@@ -108,14 +108,15 @@ class WordSearch:
         return self._state
 
     def _setting(self, name: str) -> Any:
-        return json.loads(self._one("SELECT value FROM settings WHERE name = ?", name))
+        rows = self._database.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchall()
+        return json.loads(rows[0][0]) if rows else None
 
     def _one(self, query: str, *values: Any) -> Any:
         return self._database.execute(query, values).fetchone()[0]
 
     def _index(self) -> InvertedIndex | None:
         """The index that the database names, opened once; None = there is none, or it is damaged."""
-        name = self._setting("words")
+        name = self._setting("words")  # None = the database is older than the index
         if self._opened is None or self._opened.path.name != name:
             self._opened = None
             for path in self.files():
@@ -144,10 +145,7 @@ class WordSearch:
         self._opened, self._state = None, WordState()
         with suppress(OSError):
             self._refused.add((path.name, path.stat().st_mtime_ns))
-        warn_caller(
-            f"{error}, by indexing the folder into the store again; until then, search by words takes longer, and has "
-            "the same results"
-        )
+        warn_of_damage(error, "search by words")
 
     def _compare(self, state: WordState, index: InvertedIndex) -> None:
         """Note what came and what went since the index was made."""
