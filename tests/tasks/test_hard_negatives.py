@@ -13,7 +13,7 @@ import glassformer
 from glassformer.data.options import MiningOptions
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.hard_negatives import mine_file, mine_negatives
+from glassformer.tasks.hard_negatives import _largest, mine_file, mine_negatives
 from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder
 
@@ -46,6 +46,12 @@ def test_negatives_are_the_nearest_of_other_texts(folder: Path) -> None:
         others = sorted((pair for pair in pairs if pair not in own), key=lambda pair: -similarities[pairs.index(pair)])
         most = similarities[pairs.index(given["text_pair"])] - margin
         assert row["negative"] == [pair for pair in others[1:] if similarities[pairs.index(pair)] <= most][:3]
+
+
+@pytest.mark.parametrize("count", [1, 7, 60, 99, 100, 500])
+def test_the_largest_are_those_of_a_whole_sort(count: int) -> None:
+    values = np.random.default_rng(count).integers(0, 20, 100).astype(np.float32)  # many are equal
+    assert _largest(values, count) == np.argsort(-values, kind="stable")[:count].tolist()
 
 
 def test_depth_bounds_the_ranks(folder: Path) -> None:

@@ -103,8 +103,18 @@ def _nearest(
         similarities = np.asarray(embedder.similarity(embedder.encode_query(chunk), vectors))
         for text, row in zip(chunk, similarities, strict=True):
             right = own[text] | {text}  # a text is no negative of itself
-            order = [place for place in np.argsort(-row, kind="stable") if candidates[place] not in right]
+            nearest = _largest(row, options.skip + options.depth + len(right))
+            order = [place for place in nearest if candidates[place] not in right]
             considered = order[options.skip : options.skip + options.depth]
             for pair in own[text]:
                 most = row[places[pair]] - options.margin
                 yield (text, pair), [candidates[place] for place in considered if row[place] <= most][: options.count]
+
+
+def _largest(values: np.ndarray, count: int) -> list[int]:
+    """The places of the largest values, the largest first; of equal ones, the first. Only these are sorted."""
+    places = np.arange(len(values))
+    if count < len(values):
+        places = np.flatnonzero(values >= np.partition(values, len(values) - count)[len(values) - count])
+    ranked: list[int] = places[np.argsort(-values[places], kind="stable")][:count].tolist()
+    return ranked
