@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.compression.movement import PruningSpec
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.model import Model
@@ -134,6 +135,7 @@ def trainer_of(
     validation: Examples | None = None,
     callbacks: Iterable[Any] = (),
     sharded: bool = False,
+    pruning: PruningSpec | None = None,
     **options: Any,
 ) -> Trainer:
     """A trainer of a new tiny model; the same arguments make the same run."""
@@ -155,6 +157,7 @@ def trainer_of(
         folder=folder,
         callbacks=list(callbacks),
         sharded=sharded,
+        pruning=pruning,
     )
 
 

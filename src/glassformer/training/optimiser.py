@@ -16,7 +16,7 @@ section 3.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +175,7 @@ def parameter_groups(
     weight_decay: float = 0.01,
     head_learning_rate: float | None = None,
     layer_decay: float = 1.0,
+    own_rates: Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """Parameter groups by weight decay and learning rate, as torch's optimizers take them.
 
@@ -183,6 +184,7 @@ def parameter_groups(
         weight_decay: how much of a matrix is taken off it each step, times the learning rate
         head_learning_rate: another one for the head, where it is new and the rest is not
         layer_decay: the share of the learning rate that is left with each block below the last
+        own_rates: parameters with a learning rate of their own, by name
     Returns: groups with `params`, `names`, `weight_decay`, `lr`, and `peak`, which `lr` is set from by `set_rate`.
     Raises: ConfigError: a number that makes no sense, or nothing to train.
     """
@@ -197,7 +199,7 @@ def parameter_groups(
     groups: dict[tuple[float, float], dict[str, Any]] = {}
     for name, decayed in decays(network).items():
         own = head_learning_rate if name.startswith("head.") else None
-        rate = (own or learning_rate) * layer_decay ** below[name]
+        rate = (own_rates or {}).get(name) or (own or learning_rate) * layer_decay ** below[name]
         decay = weight_decay if decayed else 0.0
         empty = {"params": [], "names": [], "weight_decay": decay, "lr": rate, "peak": rate}
         group = groups.setdefault((decay, rate), empty)

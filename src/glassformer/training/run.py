@@ -76,6 +76,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         folder=config.output,
         callbacks=[SaveConfig(config), *callbacks],
         adapters=adapters,
+        pruning=config.pruning,
         sharded=config.sharded,
         config=config,
     )

@@ -42,6 +42,7 @@ from glassformer.weights.write import check_storable, write_tensors
 
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
+    from glassformer.compression.movement import PruningSpec
 
 # What JSON has no type for is an object of one key; an object that happens to look like that is nested in one.
 _TAGS = ("float", "tuple", "object")
@@ -303,8 +304,10 @@ UNREAD_KEYS = frozenset("_name_or_path transformers_version torch_dtype dtype ar
 """Keys of config.json that change no number of a run."""
 
 
-def model_identity(model: Model, adapters: Adapters | None = None) -> dict[str, Any]:
-    """What tells a model from another before it is trained: its config, adapters, and a digest of the loaded weights.
+def model_identity(
+    model: Model, adapters: Adapters | None = None, pruning: PruningSpec | None = None
+) -> dict[str, Any]:
+    """What tells a model from another before it is trained: its config, adapters, pruning, a digest of its weights.
 
     New weights are drawn by the run's seed, and are no part of the digest.
     """
@@ -313,6 +316,8 @@ def model_identity(model: Model, adapters: Adapters | None = None) -> dict[str, 
     known = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
     if adapters is not None:
         known |= {f"adapter.{key}": value for key, value in asdict(adapters.spec).items()}
+    if pruning is not None:
+        known |= {f"pruning.{key}": value for key, value in asdict(pruning).items()}
     size = sum(parameter.numel() for parameter in model.network.parameters())
     known["model"] = f"{model.family.model_type}, {size} parameters"
     return {**known, WEIGHTS_DIGEST: digest if loaded else None}

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from glassformer.compression.movement import PruningSpec, WeightPruning
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, safe_repr
 from glassformer.model import Model
@@ -77,6 +78,7 @@ class Trainer:
         folder: for checkpoints, the log and the best model; None = keep nothing
         callbacks: see callbacks.py
         adapters: of the model, which then is saved with them merged
+        pruning: masks on its weights, which then are saved as zeros; validations count from the final sparsity on
         sharded: FSDP where there are several processes, instead of DDP
         config: the configuration of the run, where one describes it: what its card and report say
     Raises: ConfigError, DataError: options, data and model that do not go together.
@@ -93,6 +95,7 @@ class Trainer:
         folder: str | Path | None = None,
         callbacks: Sequence[Callback] = (),
         adapters: Adapters | None = None,
+        pruning: PruningSpec | None = None,
         sharded: bool = False,
         config: RunConfig | None = None,
     ) -> None:
@@ -104,16 +107,19 @@ class Trainer:
         self.steps = self.batch_sampler.total_steps()
         # A curve of a short run needs every point that there is.
         self.log_every = self.options.log_every or (1 if self.steps <= FEW_STEPS else 10)
-        self._model_identity = model_identity(model, adapters)  # of its weights before they are sharded and trained
+        # of its weights before they are sharded and trained
+        self._model_identity = model_identity(model, adapters, pruning)
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
+        self.pruning = None if pruning is None else WeightPruning(self.network, pruning, self.steps)
         share = self.distributed.rank, self.distributed.world_size
         task.check_training(train, self.options.micro_batch_size or self.options.batch_size)
         batch_loader = BatchLoader(task, train, self.batch_sampler, share)
         self.gradients = Gradients(self.network, batch_loader, self.options, self.distributed, self.device)
         given = self.options
         rates = {name: getattr(given, name) for name in "learning_rate weight_decay beta1 beta2 epsilon".split()}
-        self.optimizer = make_optimiser(self.network, given.optimizer, **rates)
+        own_rates = {} if self.pruning is None else self.pruning.rates
+        self.optimizer = make_optimiser(self.network, given.optimizer, own_rates=own_rates, **rates)
         shape: dict[str, Any] = {"warmup": given.warmup, "floor": given.floor, "width": self.network.width}
         self.schedule = Schedule(given.schedule, self.steps, **shape)
         self.folder = None if folder is None else as_path(folder, "folder")
@@ -196,8 +202,12 @@ class Trainer:
         applied = is_finite(loss) and (is_finite(norm) or scaler.is_enabled())
         cause = "" if applied else self.gradients.diagnose(batches)
         if applied and not self.options.dry_run:
+            if self.pruning is not None:
+                self.pruning.before_update(state.step + 1)
             scaler.step(self.optimizer)
             scaler.update()
+        if self.pruning is not None:
+            self.pruning.after_update(state.step + 1, self.optimizer)
         self.optimizer.zero_grad(set_to_none=True)
         speed = tokens / (time.perf_counter() - start)
         state.step, state.position, state.tokens = state.step + 1, state.position + 1, state.tokens + tokens
@@ -284,15 +294,18 @@ class Trainer:
     # ---------------------------------------------------------------------------------------- around the steps
 
     def _validate_and_keep_best(self) -> None:
-        """Validate, and save the model if it is the best so far."""
+        """Validate, and save the model if it is the best so far; with pruning, of those with the final sparsity."""
         metrics, state = self.validate(), self.state
         if self.metric not in metrics:
             raise ConfigError(f"metric is {safe_repr(self.metric)}; validation gives {', '.join(metrics)}")
-        better = state.note_validation(metrics, self.metric)
+        final = self.pruning is None or state.step >= self.pruning.final_step
+        better = final and state.note_validation(metrics, self.metric)
         if better:
             self.task.note_validation(metrics)
             self._save_best_model()
         self.run_folder.log_event("validation", step=state.step, metrics=metrics, best=better)
+        if self.pruning is not None:
+            self.run_folder.log_event("sparsity", step=state.step, sparsity=self.pruning.sparsity)
         self._notify("on_validation", metrics)
 
     @property
@@ -301,14 +314,15 @@ class Trainer:
         return patience is not None and self.state.validations_without_improvement >= patience
 
     def _save_best_model(self) -> None:
-        """Save the model as it is now as the best of the run, with adapters merged, as anyone can load it."""
-        if self.adapters is not None:
-            self.adapters.merge()
+        """Save the model as it is now as the best of the run, with adapters or masks merged, as anyone can load it."""
+        merged = [part for part in (self.adapters, self.pruning) if part is not None]
+        for part in merged:
+            part.merge()
         model = self.distributed.full_model(self.model)
         if self.distributed.is_main:
             self.run_folder.save_best_model(model)
-        if self.adapters is not None:
-            self.adapters.unmerge()
+        for part in merged:
+            part.unmerge()
 
     def _start_or_resume(self, resume: bool) -> None:
         if self.options.deterministic:
@@ -337,12 +351,15 @@ class Trainer:
         self.save()
         if self.state.best_step is None:
             self._save_best_model()
+            if self.pruning is not None:
+                self.pruning.remove()
         elif self.folder is not None:
             damaged = self.distributed.is_main and self.run_folder.best_model_is_damaged(self.state)
             if self.distributed.all_reduce_max(int(damaged)):
                 self._save_best_model()
-            if self.adapters is not None:  # the best weights have them merged
-                self.adapters.remove()
+            for part in (self.adapters, self.pruning):
+                if part is not None:  # the best weights have it merged
+                    part.remove()
             self.model.take_weights(self.folder / MODEL)
         result = TrainingResult(self.state.step, self.state.best_metrics, self.state.best_step, self.folder)
         ended = {"steps": result.steps, "metrics": result.metrics, "best_step": result.best_step}
