@@ -139,6 +139,11 @@ class Half(Way[HalfOptions]):
 
 WAYS: dict[str, str | Way[Any]] = {
     "half": "glassformer.studies.ways:Half",
+    "pruned": "glassformer.studies.pruning_ways:Pruned",
+    "heads": "glassformer.studies.pruning_ways:FewerHeads",
+    "neurons": "glassformer.studies.pruning_ways:FewerNeurons",
+    "layers": "glassformer.studies.pruning_ways:FewerLayers",
+    "vocabulary": "glassformer.studies.pruning_ways:SmallerVocabulary",
 }
 """Name → the class of a way as "module:class", imported on first use; or a way that was registered."""
 
