@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -80,11 +81,17 @@ def test_what_gitignore_names(folder: Path, command: Command) -> None:
 def test_find(store: Path, command: Command) -> None:
     done = command("find", "which ship turned?", "--store", store, "--top", 1, "--trace")
     assert done.returncode == 0, done.stderr
-    heading, passages, trace = done.stdout.strip().split("\n\n")
+    heading, passages, trace, words = done.stdout.strip().split("\n\n")
     assert heading == "which ship turned?" and passages.split("\n")[1].startswith("tower.md:8 ")
     assert "The ship turned at once." in plain(passages)
     assert [line.split()[0] for line in trace.split("\n")] == ["stage", "bm25"]
+    (line,) = words.split("\n")[1:]
+    added = [float(x) for x in re.findall(r"(?:ship|turned) ([\d.]+)", line)]
+    assert line.startswith("tower.md:8 ") and len(added) == 2
+    assert float(line.split()[1]) == pytest.approx(sum(added), abs=0.0011)
     result = json.loads(command("find", "fruit", "--store", store, "--folder", "notes", "--json").stdout)
+    assert all(x["ranks"]["bm25"] == n for n, x in enumerate(result["matches"], 1))
+    assert {word["word"] for x in result["matches"] for word in x["words"]} == {"fruit"}
     assert result["method"] == "bm25" and {x["file"] for x in result["matches"]} == {"notes/prices.csv"}
     result = json.loads(command("find", "fruit", "--store", store, "--where", "price=4", "--json").stdout)
     assert [x["metadata"]["fruit"] for x in result["matches"]] == ["pear"]

@@ -47,7 +47,7 @@ def test_fusion_is_its_formula(retriever: Retriever) -> None:
     }  # fmt: skip
     assert {x.id: x.score for x in found} == pytest.approx(expected)
     assert [x.score for x in found] == sorted((x.score for x in found), reverse=True)
-    assert set(found[0].scores) == {"bm25", "dense"} and found[0].scores["bm25"] > 0
+    assert set(found[0].scores) == {"bm25", "dense", "fusion"} and found[0].scores["bm25"] > 0
 
 
 def test_dense_scores_are_cosines_with_the_prompt_of_queries(retriever: Retriever, encoder: Model) -> None:

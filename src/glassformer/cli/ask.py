@@ -34,7 +34,7 @@ Html = Annotated[
         "--html", help="Write the answer and its passages to this HTML file (self-contained).", show_default=False
     ),
 ]
-Trace = Annotated[bool, typer.Option("--trace", help="Show each stage with its time.")]
+Trace = Annotated[bool, typer.Option("--trace", help="Show stages with their times, and why each passage matches.")]
 
 
 @command
@@ -139,7 +139,7 @@ def _show(result: RetrievalResult | Answer, trace: bool, json: bool, indent: int
     show(result, json, indent=indent)
     if trace and not json:
         typer.echo()
-        show_tables([result.trace()])
+        show_tables(result.trace())
 
 
 def _write(html: Path | None, result: RetrievalResult | Answer, json: bool) -> None:

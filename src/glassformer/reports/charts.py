@@ -133,10 +133,27 @@ Chart = Series | TradeOff
 
 
 @dataclass(frozen=True)
+class TextMark:
+    """A part of a text that is marked.
+
+    start, stop: its characters
+    note: what it is, shown where one points at it
+    strong: the part that the others are around, such as an answer
+    """
+
+    start: int
+    stop: int
+    note: str
+    _: KW_ONLY
+    strong: bool = False
+
+
+@dataclass(frozen=True)
 class Passages:
     """Texts side by side, such as what systems wrote for one row.
 
     texts, references: name and text of each
+    marks: parts of each of the texts
     source: what they were made from, folded
     """
 
@@ -144,4 +161,5 @@ class Passages:
     texts: Sequence[tuple[str, str]]
     _: KW_ONLY
     references: Sequence[tuple[str, str]] = ()
+    marks: Sequence[Sequence[TextMark]] = ()
     source: str = ""

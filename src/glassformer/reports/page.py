@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from html import escape
+from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from glassformer.errors import DataError
 from glassformer.files import as_path, readable_path
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
-from glassformer.reports.charts import Axis, Chart, Marks, Passages, Series, SeriesLine, TradeOff
+from glassformer.reports.charts import Axis, Chart, Marks, Passages, Series, SeriesLine, TextMark, TradeOff
 from glassformer.reports.report import Display
 from glassformer.reports.table import IntervalCell, Table, shown_text
 
@@ -280,12 +281,34 @@ def _table_data(table: Table) -> dict[str, Any]:
 
 
 def _passages_data(passages: Passages) -> dict[str, Any]:
+    marks = dict(enumerate(passages.marks, len(passages.references)))
     both = [(pair, True) for pair in passages.references] + [(pair, False) for pair in passages.texts]
     return {
         "title": _label(passages.title),
         "source": _running_text(passages.source),
-        "texts": [{"name": _label(x), "text": _running_text(y), "reference": first} for (x, y), first in both],
+        "texts": [
+            {"name": _label(x), "text": _running_text(y), "parts": _parts_data(y, marks.get(i, ())), "reference": first}
+            for i, ((x, y), first) in enumerate(both)
+        ],
     }
+
+
+def _parts_data(text: str, marks: Sequence[TextMark]) -> list[list[Any]]:
+    """A text in parts, each within the same marks: [text], or [text, note, whether it is strong]; [] = it has no mark.
+
+    Cut here, because a page counts characters in another way than Python does.
+    """
+    if not marks:
+        return []
+    ends = sorted({0, len(text), *(min(end, len(text)) for x in marks for end in (x.start, x.stop))})
+    parts: list[list[Any]] = []
+    for start, stop in pairwise(ends):
+        own = [x for x in marks if x.start <= start and stop <= x.stop]
+        part: list[Any] = [_running_text(text[start:stop])]
+        if own:
+            part += [_label("; ".join(dict.fromkeys(x.note for x in own))), any(x.strong for x in own)]
+        parts.append(part)
+    return parts
 
 
 def _running_text(text: str) -> str:

@@ -21,10 +21,11 @@ from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import unit
+from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words
 from glassformer.retrieval.generative import CitedSentence, GenerativeReader
 from glassformer.retrieval.options import AskOptions
 from glassformer.retrieval.passage import PassageMatch
-from glassformer.retrieval.reader import PassageSpan, Reader, RelevanceReader
+from glassformer.retrieval.reader import BoundaryScore, PassageSpan, Reader, RelevanceReader
 from glassformer.retrieval.retriever import (
     RetrievalResult,
     Retriever,
@@ -33,7 +34,6 @@ from glassformer.retrieval.retriever import (
     excerpt,
     passage_tables,
     stages_table,
-    whole_passages,
 )
 from glassformer.retrieval.support import EntailmentCheck
 from glassformer.retrieval.words import query_terms, terms
@@ -41,6 +41,7 @@ from glassformer.text.sentences import rules_for, sentence_spans
 
 AnyReader = Reader | RelevanceReader | GenerativeReader
 
+LISTED_BOUNDARIES = 8
 OTHERS = 2
 """Less likely answers that are given too."""
 NO_READER = (
@@ -63,6 +64,7 @@ class Answer(Report, kind="answer"):
     others: answers of the reader that are less likely, the best first
     sentences: that a generative reader wrote, each with its passage; those without one are not in the answer
     read: passages that it read, by their numbers among `matches`
+    boundaries: of each passage, words with which the reader's answer may begin or end
     matches: passages that the search gave, the best first
     method: of the search
     stages: of the search and of reading, with their times
@@ -78,6 +80,7 @@ class Answer(Report, kind="answer"):
     others: list[PassageSpan] = field(default_factory=list)
     sentences: list[CitedSentence] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
+    boundaries: list[list[BoundaryScore]] = field(default_factory=list)
     matches: list[PassageMatch]
     method: str
     stages: list[Stage] = field(default_factory=list)
@@ -120,14 +123,32 @@ class Answer(Report, kind="answer"):
         return [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
 
     def page_tables(self) -> list[Table]:
-        return [*self._less_likely(), *self._supported(), stages_table(self.stages, folded=True)]
+        return [
+            *self._less_likely(), *self._supported(), *self._boundary_table(), *matrix_of_words(self.matches),
+            stages_table(self.stages, folded=True),
+        ]  # fmt: skip
+
+    def _boundary_table(self) -> list[Table]:
+        """The words with which the answer most probably begins and ends."""
+        listed = [(self.matches[i].place, word) for i, own in enumerate(self.boundaries) for word in own]
+        likely = sorted(listed, key=lambda x: -max(x[1].begins, x[1].ends))[:LISTED_BOUNDARIES]
+        rows = [[place, word.text, f"{word.begins:.3f}", f"{word.ends:.3f}"] for place, word in likely]
+        shades = [[0.0, word.begins, word.ends] for _, word in likely]
+        caption = "where the answer begins and ends: probabilities of the reader, over the words of all passages"
+        return [Table(["place", "word", "begins", "ends"], rows, caption, left=2, shades=shades)] if rows else []
 
     def passages(self) -> list[Passages]:
-        return whole_passages(self.matches)
+        source = self.source
+        place = (
+            None
+            if source is None or self.sentences
+            else (self.passage or 0, self.start - source.start, self.stop - source.start)
+        )
+        return marked_passages(self.matches, place)
 
-    def trace(self) -> Table:
-        """The stages, with their times."""
-        return stages_table(self.stages)
+    def trace(self) -> list[Table]:
+        """The stages, with their times; and the words of the question that each passage has."""
+        return [stages_table(self.stages), *table_of_words(self.matches)]
 
 
 def ask(
@@ -153,11 +174,20 @@ def ask(
     if isinstance(reader, GenerativeReader):
         return _written(result, reader, timer)
     spans: list[PassageSpan] = []
+    boundaries: list[list[BoundaryScore]]
     with timer.stage("read", spans), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
-        spans += reader.read(question, result.matches, top=1 + OTHERS)
+        if isinstance(reader, Reader):
+            some, boundaries = reader.read_with_boundaries(question, result.matches, top=1 + OTHERS)
+        else:
+            some, boundaries = reader.read(question, result.matches, top=1 + OTHERS), []
+        spans += some
     first, *others = spans
-    more: dict[str, Any] = {"stages": timer.stages, "others": [x for x in others if x.answered]}
+    more: dict[str, Any] = {
+        "stages": timer.stages,
+        "others": [x for x in others if x.answered],
+        "boundaries": boundaries,
+    }
     return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
 
 

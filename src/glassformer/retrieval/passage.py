@@ -43,12 +43,36 @@ def with_headings(above: Sequence[str], text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WordScore(Schema):
+    """What a word of a question adds to the BM25 score of a passage.
+
+    word: as the question has it
+    term: as it is indexed: lower case, a stem
+    passages: how many passages of the store have it
+    idf: inverse document frequency
+    count: how often this passage has it, its headings included
+    score: what it adds
+    places: first and last character in the text of the passage, of each word that it stands for
+    """
+
+    word: str
+    term: str
+    passages: int
+    idf: float
+    count: int
+    score: float
+    places: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PassageMatch(Schema):
     """A passage that a search found.
 
     id: of the passage in its store
     score: by which it is ranked
-    scores: of each method that found it: "bm25", "dense", "rerank"
+    scores: of each method that found it: "bm25", "dense", "fusion", "rerank"
+    ranks: by each of them, from 1
+    words: of the question that it has, the best first; the sum of their scores is that of BM25
     file: its name in the folder; also: other files of the same content
     title: of the document
     start, stop, line, page, headings, metadata: as in `Passage`
@@ -57,6 +81,8 @@ class PassageMatch(Schema):
     id: int
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    words: list[WordScore] = field(default_factory=list)
     file: str
     also: list[str] = field(default_factory=list)
     title: str = ""

@@ -45,6 +45,10 @@ READER_WEIGHT = 0.2
 """Weight of the reader in the joint score: of tenths the best for BM25 and for dense search (docs/tasks.md)."""
 
 
+LEAST_CHANCE = 0.0005
+"""That an answer begins or ends with a word, from which on the word is listed."""
+
+
 class RankedPassage(Protocol):
     """What a reader needs of a passage; a search gives more.
 
@@ -90,6 +94,21 @@ class PassageSpan(Schema):
         return self.passage is not None
 
 
+@dataclass(frozen=True, kw_only=True)
+class BoundaryScore(Schema):
+    """How likely the answer begins or ends with a word of a passage.
+
+    start, stop: characters of the word in the passage
+    begins, ends: probabilities, of all words of all passages that were read together
+    """
+
+    text: str
+    start: int
+    stop: int
+    begins: float
+    ends: float
+
+
 class Reader:
     """Finds answers to questions in passages, with a model for question answering.
 
@@ -119,6 +138,12 @@ class Reader:
         self.task = AnswerText(self.model, max_tokens=window, stride=stride, longest=longest)
 
     def read(self, question: str, passages: Sequence[RankedPassage], *, top: int = 1) -> list[PassageSpan]:
+        """The best answers to a question in passages; see `read_with_boundaries`."""
+        return self.read_with_boundaries(question, passages, top=top)[0]
+
+    def read_with_boundaries(
+        self, question: str, passages: Sequence[RankedPassage], *, top: int = 1
+    ) -> tuple[list[PassageSpan], list[list[BoundaryScore]]]:
         """The best answers to a question in passages, best first; none overlaps a better one of the same place.
 
         Where the score of "no answer", in the window that is least for it, exceeds that of the best span by more than
@@ -127,6 +152,7 @@ class Reader:
         Args:
             passages: as a search gives them; their numbers in the spans are those of this list
             top: how many at most; a warning where there are fewer
+        Returns: the answers; and for each passage the words with which the answer may begin or end
         Raises: DataError: a question or a passage without a word, or a question that leaves no room for a passage.
         """
         check_asked("question", question)
@@ -135,7 +161,7 @@ class Reader:
             if not passage.text.strip():
                 raise DataError(f"passage {number} is {safe_repr(passage.text)}; it must have a word")
         if not passages:
-            return []
+            return [], []
         windows = self._windows(question, passages)
         spans: list[PassageSpan] = []
         for span in self._ranked(windows, passages):
@@ -146,8 +172,8 @@ class Reader:
         if none := self._no_answer(windows, spans):
             spans = [none, *spans][:top]
         if spans and len(spans) < top:
-            warnings.warn(f"top is {top}, and the passages have {len(spans)} answers that do not overlap", stacklevel=2)
-        return spans
+            warnings.warn(f"top is {top}, and the passages have {len(spans)} answers that do not overlap", stacklevel=3)
+        return spans, _boundaries(windows, passages)
 
     def _windows(self, question: str, passages: Sequence[RankedPassage]) -> list[_Window]:
         """The windows of all passages, with their logits."""
@@ -285,6 +311,36 @@ def _log_normaliser(windows: Sequence[_Window]) -> float:
         for side in ([window.start for window in windows], [window.end for window in windows])
     )
     return float(starts.logsumexp(0) + ends.logsumexp(0))
+
+
+def _boundaries(windows: Sequence[_Window], passages: Sequence[RankedPassage]) -> list[list[BoundaryScore]]:
+    """The words of each passage with which the answer may begin or end, in their order.
+
+    Summed over the tokens of a word, and over the windows that have it: all of them together sum to 1.
+    """
+    inner = [slice(window.context[0], window.context[1] + 1) for window in windows]
+    starts, ends = (
+        torch.cat([logits[part] for logits, part in zip(side, inner, strict=True)]).softmax(0).tolist()
+        for side in ([window.start for window in windows], [window.end for window in windows])
+    )
+    words: list[dict[tuple[int, int], list[float]]] = [{} for _ in passages]
+    at = 0
+    for window in windows:
+        for token in range(window.context[0], window.context[1] + 1):
+            sums = words[window.passage].setdefault(word_place(window.row, token), [0.0, 0.0])
+            sums[0] += starts[at]
+            sums[1] += ends[at]
+            at += 1
+    return [
+        [
+            BoundaryScore(
+                text=passage.text[start:stop], start=start, stop=stop, begins=round(begins, 4), ends=round(finishes, 4)
+            )
+            for (start, stop), (begins, finishes) in sorted(own.items())
+            if max(begins, finishes) >= LEAST_CHANCE
+        ]
+        for passage, own in zip(passages, words, strict=True)
+    ]
 
 
 def _log_softmax(scores: Sequence[float]) -> list[float]:

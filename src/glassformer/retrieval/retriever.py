@@ -31,6 +31,7 @@ from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import PassageEmbedder, unit, unloadable
+from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words, with_words
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch
@@ -81,14 +82,14 @@ class RetrievalResult(Report, kind="passages"):
         return passage_tables(self.matches)
 
     def page_tables(self) -> list[Table]:
-        return [stages_table(self.stages, folded=True)]
+        return [*matrix_of_words(self.matches), stages_table(self.stages, folded=True)]
 
     def passages(self) -> list[Passages]:
-        return whole_passages(self.matches)
+        return marked_passages(self.matches)
 
-    def trace(self) -> Table:
-        """The stages of the search, with their times."""
-        return stages_table(self.stages)
+    def trace(self) -> list[Table]:
+        """The stages of the search, with their times; and the words of the question that each passage has."""
+        return [stages_table(self.stages), *table_of_words(self.matches)]
 
 
 def passage_tables(passages: Sequence[PassageMatch]) -> list[Table]:
@@ -116,14 +117,6 @@ def _beginning(match: PassageMatch) -> str:
 def excerpt(text: str) -> str:
     """The beginning of a text, to the end of a word."""
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT].rsplit(' ', 1)[0]} …"
-
-
-def whole_passages(passages: Sequence[PassageMatch]) -> list[Passages]:
-    """The whole texts of passages, for a page."""
-    return [
-        Passages(x.place, [(", ".join(f"{name} {x.scores[name]:.3f}" for name in METHODS if name in x.scores), x.text)])
-        for x in passages
-    ]
 
 
 class Rankings(NamedTuple):
@@ -213,13 +206,20 @@ class Retriever:
         if options.diversity and self.store.settings.model is not None:
             with timer.stage("diversity", order):
                 order = self._diverse(order, options)
-        scores.pop("fusion", None)
         by_method = {name: dict(of_method) for name, of_method in scores.items()}
+        ranks = {name: {id: rank for rank, (id, _) in enumerate(ranking, 1)} for name, ranking in scores.items()}
         matches = [
-            replace(passages[id], score=score, scores={n: s[id] for n, s in by_method.items() if id in s})
+            replace(
+                passages[id],
+                score=score,
+                scores={name: own[id] for name, own in by_method.items() if id in own},
+                ranks={name: own[id] for name, own in ranks.items() if id in own},
+            )
             for id, score in order[: options.top]
             if id in passages
         ]
+        if "bm25" in scores:
+            matches = with_words(question, matches, self.store)
         notes = [note] if "bm25" in scores and (note := self.store.settings.stems_note()) else []
         return RetrievalResult(
             question=question, method=ranked.method, matches=matches, stages=timer.stages, notes=notes

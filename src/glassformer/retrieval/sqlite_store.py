@@ -39,7 +39,16 @@ from glassformer.retrieval.approximate import ApproximateVectors, write_approxim
 from glassformer.retrieval.mapped import warn_of_damage
 from glassformer.retrieval.options import INDEX_FILE
 from glassformer.retrieval.sqlite_words import WordSearch
-from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Filter, Scored, Store, StoreSettings
+from glassformer.retrieval.store import (
+    EVERYTHING,
+    VERSION,
+    ContentBatch,
+    Filter,
+    Scored,
+    Store,
+    StoreSettings,
+    TermScore,
+)
 from glassformer.retrieval.vectors import ExactVectors, VectorSearch
 
 APPROXIMATE_FROM = 100_000
@@ -278,6 +287,10 @@ class SqliteStore(Store):
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
         with self._errors(), self._reading():
             return self._words.search(question, limit, *self._condition(only))
+
+    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
+        with self._errors(), self._reading():
+            return self._words.term_scores(question, ids)
 
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
         condition, values = self._condition(only)

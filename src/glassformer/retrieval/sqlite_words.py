@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
@@ -34,7 +34,7 @@ from glassformer.retrieval.inverted_index import (
     write_inverted_index,
 )
 from glassformer.retrieval.mapped import damaged, warn_of_damage
-from glassformer.retrieval.store import Scored
+from glassformer.retrieval.store import Scored, TermScore
 from glassformer.retrieval.words import match_expression, query_terms
 
 MAX_QUERY_TERMS = 200
@@ -224,6 +224,20 @@ class WordSearch:
                 state = self.state()
         return self._by_fts(state, asked, limit, condition, values)
 
+    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
+        """What each term of a question adds to the score of each passage."""
+        asked, state = query_terms(question, self._language), self.state()
+        for term in set(asked) - state.counts.keys():
+            state.counts[term] = self._count(term)
+        weights = _weights(state, asked)
+        return [
+            [
+                TermScore(term, state.counts[term], weights[term], tf, score)
+                for term, tf, score in self._by_term(id, weights, state.mean_length)
+            ]
+            for id in ids
+        ]
+
     def _by_fts(self, state: WordState, asked: list[str], limit: int, condition: str, values: Sequence[Any]) -> Scored:
         for term in set(asked) - state.counts.keys():
             state.counts[term] = self._count(term)
@@ -320,15 +334,19 @@ class WordSearch:
 
     def _score(self, id: int, weights: Mapping[str, float], mean_length: float) -> float:
         """The BM25 score of a passage, from its text."""
+        return sum(score for *_, score in self._by_term(id, weights, mean_length))
+
+    def _by_term(self, id: int, weights: Mapping[str, float], mean_length: float) -> Iterator[tuple[str, int, float]]:
+        """The terms that a passage has: how often, and what they add to its score."""
         query = "SELECT headings, text FROM passages WHERE id = ?"
-        listed = self._terms_of(*self._database.execute(query, (id,)).fetchone())
+        row = self._database.execute(query, (id,)).fetchone()
+        listed = self._terms_of(*row) if row else []  # another process may have removed it since it was searched
         norm = K1 * (1 - B + B * len(listed) / mean_length)
-        score = 0.0
         for term, weight in weights.items():
             prefix = term.removesuffix("*")
             tf = sum(x.startswith(prefix) for x in listed) if term.endswith("*") else listed.count(term)
-            score += weight * (tf * (K1 + 1) / (tf + norm))
-        return score
+            if tf:
+                yield term, tf, weight * (tf * (K1 + 1) / (tf + norm))
 
 
 def _order(scored: tuple[int, float]) -> tuple[float, int]:

@@ -137,6 +137,16 @@ Scored = list[tuple[int, float]]
 """Ids of passages with their scores, the best first."""
 
 
+class TermScore(NamedTuple):
+    """What a term of a question adds to the BM25 score of a passage that has it `frequency` times; see `WordScore`."""
+
+    term: str
+    passages: int
+    idf: float
+    frequency: int
+    score: float
+
+
 class Store(ABC):
     """Passages with their places, words and vectors. Many may read while one writes.
 
@@ -159,6 +169,10 @@ class Store(ABC):
     @abstractmethod
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
         """BM25: passages by the words that they share with a question."""
+
+    @abstractmethod
+    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
+        """Which terms of a question each of these passages has, and what they add to its score by `search_words`."""
 
     @abstractmethod
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:

@@ -112,6 +112,23 @@ def _terms(text: str, language: str, *, query: bool) -> Iterator[str]:
                 yield f"{run}*"
 
 
+def term_places(text: str, language: str, wanted: str) -> list[tuple[int, int]]:
+    """The first and last character of each word of a text that a term of a question stands for."""
+    places: list[tuple[int, int]] = []
+    prefix = wanted.removesuffix("*")
+    for word in _patterns()[0].finditer(text.replace("’", "'")):
+        if not is_without_spaces(word[0]):
+            own = terms(word[0], language)
+            if wanted in own or (wanted.endswith("*") and any(term.startswith(prefix) for term in own)):
+                places.append(word.span())
+            continue
+        places += [
+            (word.start() + part.start(), word.start() + part.end())
+            for part in re.finditer(re.escape(prefix), word[0], re.IGNORECASE)
+        ]
+    return places
+
+
 def match_expression(listed: list[str]) -> str:
     """The expression of FTS5 that matches any of these terms; every term is quoted, so that no word is an operator."""
     return " OR ".join(f'"{term[:-1]}"*' if term.endswith("*") else f'"{term}"' for term in listed)

@@ -38,6 +38,9 @@ function name(table: TableData): string {
   return typeof cell === "string" ? cell : cell.text;
 }
 
+/** A part of a text; one that is marked says what it is where one points at it. */
+const Part = ([text, note, strong]: PassagesData["texts"][number]["parts"][number]) => (note ? <mark title={note} data-strong={strong}>{text}</mark> : <>{text}</>);
+
 /** Texts that systems wrote, next to each other; what they were made from is folded. */
 function Passages({ passages }: { passages: PassagesData }) {
   const words = passages.source.split(/\s+/).filter(Boolean).length;
@@ -59,7 +62,7 @@ function Passages({ passages }: { passages: PassagesData }) {
           <section class={each.reference ? "reference" : undefined}>
             <h3>{each.name}</h3>
             <div class="text" dir="auto" tabindex={0} role="group" aria-label={each.name}>
-              {each.text ? <Long text={each.text} /> : "(nothing)"}
+              {each.parts.length ? each.parts.map(Part) : each.text ? <Long text={each.text} /> : "(nothing)"}
             </div>
           </section>
         ))}

@@ -96,7 +96,8 @@ export interface PassagesData {
   title: string;
   /** What the texts were made from, folded; empty: nothing. */
   source: string;
-  texts: { name: string; text: string; reference: boolean }[];
+  /** parts: a text that has marks, cut where one begins or ends: [text], or [text, note, whether it is strong]. */
+  texts: { name: string; text: string; parts: [text: string, note?: string, strong?: boolean][]; reference: boolean }[];
 }
 
 export interface ReportData {
