@@ -172,6 +172,13 @@ def test_documents_of_one_content(tmp_path: Path) -> None:
     queries = read_queries([{"question": "plums", "file": name} for name in ("a.txt", "b.txt")])
     report = evaluate_retrieval(Retriever.open(tmp_path / "store"), queries, resamples=10)
     assert report.methods[0].ndcg_10.value == 1.0 and not report.unmatched
+    both = read_queries([{"question": "plums", "file": ["a.txt", "b.txt"]}])
+    (words,) = evaluate_retrieval(Retriever.open(tmp_path / "store"), both, resamples=10).methods
+    assert words.ndcg_10.value == words.recall[0].value == 1.0  # one passage is all that there is
+    both = read_queries([{"question": "plums", "file": ["a.txt", "none.txt", "b.txt"]}])
+    report = evaluate_retrieval(Retriever.open(tmp_path / "store"), both, resamples=10)
+    assert report.methods[0].recall[0].value == 0.5 and report.unmatched[0].relevant == ["none.txt"]
+    report = evaluate_retrieval(Retriever.open(tmp_path / "store"), queries, resamples=10)
     assert (report.document_count, report.passage_count) == (2, 1)
 
 

@@ -33,7 +33,7 @@ from glassformer.reports.page import shown_place
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table, percent
 from glassformer.retrieval.options import RetrievalOptions
-from glassformer.retrieval.queries import LabelledQuery, read_queries
+from glassformer.retrieval.queries import LabelledQuery, Relevant, read_queries
 from glassformer.retrieval.retriever import Retriever, fused
 from glassformer.retrieval.store import Scored
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapMeans, Interval, ResampledScore, resampled
@@ -362,7 +362,8 @@ def _search(
     retriever: Retriever, queries: Sequence[LabelledQuery], options: RetrievalOptions, bar: Bar
 ) -> list[_Ranked]:
     """Search each query once, by all methods."""
-    answerable = [query for query in queries if query.relevant]
+    contents = retriever.store.documents()
+    answerable = [query._replace(relevant=_distinct(query.relevant, contents)) for query in queries if query.relevant]
     if not answerable:
         raise DataError("there is no query with something relevant; give at least one question with its file or answer")
     retriever.rankings(answerable[0].question, options)  # untimed: the first search reads the vectors into memory
@@ -381,6 +382,18 @@ def _search(
             searched.append(_Ranked(query, ranked.scores, relevance, milliseconds))
             advance(1)
     return searched
+
+
+def _distinct(relevant: Sequence[Relevant], contents: Mapping[str, str]) -> tuple[Relevant, ...]:
+    """What is relevant, without copies: files of one content have the same passages, which a search gives once.
+
+    Args:
+        contents: of each document of the store
+    """
+    listed: dict[tuple[str, tuple[str, ...]], Relevant] = {}
+    for x in relevant:
+        listed.setdefault((contents.get(x.file, x.file), x.texts), x)
+    return tuple(listed.values())
 
 
 def _names(searched: Sequence[_Ranked]) -> list[str]:
