@@ -60,6 +60,7 @@ class WordState:
     present: rows of the index whose passages are still there; None = all. [N] bool
     newer: passages that came after those of the index
     counts: in how many passages each term is that was asked for
+    filters: the last filter that was asked for, and the ids of its passages
     """
 
     edition: int = -1
@@ -69,6 +70,7 @@ class WordState:
     present: np.ndarray | None = None
     newer: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    filters: dict[tuple[Any, ...], np.ndarray] = field(default_factory=dict)
 
 
 class WordSearch:
@@ -199,7 +201,8 @@ class WordSearch:
         name = self._setting("words") if self._setting("passages") >= INDEXED_FROM else ""
         for path in self.files():
             if path.name != name:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # another process has it open, and its system keeps it
+                    path.unlink()
 
     # -------------------------------------------------------------------------------------------------- search
 
@@ -216,7 +219,7 @@ class WordSearch:
         asked = query_terms(question, self._language)
         state = self.state()
         if state.index is not None:
-            allowed = self._allowed(condition, values)
+            allowed = self._allowed(state, condition, values)
             try:
                 return self._by_index(state, state.index, asked, limit, allowed)
             except DataError as error:
@@ -260,12 +263,15 @@ class WordSearch:
         query = "SELECT COUNT(*) FROM words WHERE words MATCH ? AND rowid > ?"
         return int(self._one(query, match_expression([term]), after))
 
-    def _allowed(self, condition: str, values: Sequence[Any]) -> np.ndarray | None:
+    def _allowed(self, state: WordState, condition: str, values: Sequence[Any]) -> np.ndarray | None:
         """Ids of the passages of a filter, rising; None = all."""
         if not condition:
             return None
-        rows = self._database.execute(f"SELECT p.id FROM passages p WHERE {condition}", tuple(values))
-        return np.sort(np.fromiter((id for (id,) in rows), np.int64))
+        key = (condition, *values)
+        if key not in state.filters:  # a condition on metadata takes a microsecond a passage
+            rows = self._database.execute(f"SELECT p.id FROM passages p WHERE {condition}", tuple(values))
+            state.filters = {key: np.sort(np.fromiter((id for (id,) in rows), np.int64))}
+        return state.filters[key]
 
     def _by_index(
         self, state: WordState, index: InvertedIndex, asked: list[str], limit: int, allowed: np.ndarray | None
