@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from glassformer.retrieval import sqlite_words
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.sqlite_store import SqliteStore, create_folder, open_folder
 from glassformer.retrieval.store import EVERYTHING, ContentBatch, Filter, Scored, StoreSettings
+from glassformer.retrieval.words import query_terms
 
 SHARES = 1 / np.arange(1, 301) ** 1.1
 JAPANESE = "灯台岩島船海"
@@ -238,6 +240,49 @@ def test_what_a_killed_process_left_half_written_goes(writer: Writer) -> None:
     left.write_bytes(b"half")
     writer.store.finish()
     assert not left.exists()
+
+
+def test_an_index_that_a_killed_process_wrote_and_did_not_name_is_written_again(writer: Writer) -> None:
+    files = writer.store._words.files()
+    writer.add("c/more", 60)
+    with writer.store._reading():
+        name = writer.store._words.write_index()
+    check(writer)
+    assert [path.name for path in writer.store._words.files()] == sorted([name, *(path.name for path in files)])
+    writer.store.finish()
+    assert [path.name for path in writer.store._words.files()] == [name]
+    check(writer)
+
+
+def test_a_reader_answers_from_one_state_while_another_process_writes(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_words, "STALE", 0.1)
+
+    def write() -> None:
+        draw = np.random.default_rng(3)
+        for step in range(25):
+            if step % 5 == 4:
+                writer.store.remove([f"c/{step - 3}"])
+            else:
+                writer.add(f"c/{step}", int(draw.integers(1, 12)))
+            if step % 3 == 0:
+                writer.store.finish()
+
+    thread, reader, editions = threading.Thread(target=write), open_folder(writer.store.folder), set()
+    draw = np.random.default_rng(4)
+    thread.start()
+    while thread.is_alive() or len(editions) < 2:
+        question = " ".join(f"w{x}" for x in draw.integers(0, 300, 4))
+        with reader._errors(), reader._reading():
+            found = reader.search_words(question, 20)
+            state = reader._words.state()
+            editions.add(state.edition)
+            alone = sqlite_words.WordState(state.edition, state.passages, state.mean_length)
+            assert found == reader._words._by_fts(alone, query_terms(question, "none"), 20, "", [])
+    thread.join()
+    reader.close()
+    assert len(editions) > 5
 
 
 def test_a_full_disk_leaves_the_store_and_its_old_index(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
