@@ -69,6 +69,12 @@ class UnsupportedError(GlassformerError, ValueError):
     """Unsupported feature: valid, but not implemented (yet): a model family, a head, a config key."""
 
 
+class GateError(GlassformerError):
+    """A variant of a model that a gate refuses: it loses too much, or is too large or too slow."""
+
+    exit_code = 4
+
+
 class MissingNameError(UnsupportedError, AttributeError):
     """A name of the reference library without a counterpart; `hasattr(glassformer.hf, name)` is False."""
 

@@ -62,7 +62,7 @@ from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
 from glassformer.speech.options import TranscriptionOptions, TranscriptOptions
-from glassformer.studies.options import StudyOptions
+from glassformer.studies.options import ShrinkOptions, StudyOptions
 from glassformer.tasks.pipeline_options import PipelineOptions, PredictionFileOptions
 from glassformer.tasks.transcribe.clean_options import CleanOptions
 from glassformer.text.options import CheckOptions, TokenizerOptions
@@ -285,6 +285,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         TuningOptions,
         TokenizerOptions,
         CheckOptions,
+        ShrinkOptions,
         StudyOptions,
         BenchOptions,
         CleanOptions,

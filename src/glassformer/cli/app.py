@@ -60,6 +60,7 @@ COMMANDS: Registry[Any] = Registry(
         "evaluate": "glassformer.cli.evaluate:evaluate",
         "reproduce": "glassformer.cli.evaluate:reproduce",
         "study": "glassformer.cli.study:study",
+        "shrink": "glassformer.cli.shrink:shrink",
         "errors": "glassformer.cli.errors:errors",
         "review": "glassformer.cli.errors:review",
         "parity": "glassformer.cli.parity:parity",

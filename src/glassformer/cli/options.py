@@ -122,8 +122,16 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "data": ("--data", "-d"),
     "columns": ("--column", "-c"),
     **dict.fromkeys(
-        ("BenchOptions.task", "EvaluationRequest.task", "ListeningOptions.task", "TrainOptions.task"), ("--task", "-t")
+        (
+            "BenchOptions.task",
+            "EvaluationRequest.task",
+            "ListeningOptions.task",
+            "ShrinkOptions.task",
+            "TrainOptions.task",
+        ),
+        ("--task", "-t"),
     ),
+    "ShrinkOptions.settings": ("--set",),
     "EncodingOptions.truncate": ("--truncate/--no-truncate",),
     "DocumentOptions.gitignore": ("--gitignore/--no-gitignore",),
     "LookOptions.heads": ("--head",),
@@ -168,6 +176,7 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 READERS: dict[str, str] = {
     "AttributionRequest.at": "glassformer.inspect.numbers:parse_token",
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
+    "ShrinkOptions.to": "glassformer.cli.options:comma_separated",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",
     **dict.fromkeys(
         ("CorpusSearchOptions.head", "CorpusSearchOptions.neuron", "CorpusSearchOptions.attention"),

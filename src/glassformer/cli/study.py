@@ -66,7 +66,7 @@ def study(
             show(planned, json, indent=None)
             return
         try:
-            report = design.run(options.seeds, None if quiet or json else _progress_on_screen())
+            report = design.run(options.seeds, None if quiet or json else progress_on_screen())
         except KeyboardInterrupt:
             say("stopped; the same command continues", err=True)
             raise
@@ -78,7 +78,8 @@ def study(
         say(f"saved in {page}")
 
 
-def _progress_on_screen() -> StudyProgress:
+def progress_on_screen() -> StudyProgress:
+    """The progress of a study, as lines and bars on standard error."""
     from glassformer.studies.study import StudyProgress
     from glassformer.training.callbacks import Callback, Progress
 
@@ -91,10 +92,13 @@ def _progress_on_screen() -> StudyProgress:
         def training(self, number: int, count: int, what: str) -> None:
             print(f"training {number} of {count}: {what}", file=sys.stderr)
 
+        def making(self, what: str) -> None:
+            print(f"making {what}", file=sys.stderr)
+
         def evaluating(self, what: str) -> None:
             print(f"evaluating {what}", file=sys.stderr)
 
-        def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        def rows(self, what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
             return progress_bar(what, total)
 
         def callbacks(self) -> list[Callback]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,13 @@ from glassformer.evaluation.bench_generation import GENERATING_TASKS, Generation
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
 from glassformer.evaluation.compare.costs import (
+    TIMED_ROWS,
     WARM_UP,
     WEIGHT_FILES,
     Cost,
     LatencySummary,
+    read_bytes,
+    row_flops,
     single_rows,
     weight_bytes,
 )
@@ -87,11 +92,12 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     with bar("measuring, rows", len(opened) * len(precisions) * (WARM_UP + options.runs + len(rows))) as advance:
         for name, task, _ in opened:
             for precision in precisions:
-                cost, latency, metrics = _measured(task, precision, rows, options, advance)
-                apart = differences(metrics, measured[0]) if measured else {}
-                measured.append(metrics)
-                scored: dict[str, Any] = {"metrics": intervals(metrics), "differences": apart, "rows": len(rows)}
-                systems.append(ComparedSystem(name=f"{name}, {precision}", cost=cost, latency=latency, **scored))
+                own = measure(task, precision, rows, runs=options.runs, seed=options.seed, advance=advance)
+                apart = differences(own.metrics, measured[0]) if measured else {}
+                measured.append(own.metrics)
+                scored: dict[str, Any] = {"metrics": intervals(own.metrics), "differences": apart, "rows": len(rows)}
+                costs: dict[str, Any] = {"cost": own.cost, "latency": own.latency, "seconds_per_row": own.seconds}
+                systems.append(ComparedSystem(name=f"{name}, {precision}", **costs, **scored))
     return Comparison(
         task=options.task or (run.config.task if run else ""),
         systems=systems,
@@ -100,7 +106,10 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
         metric=first[1].METRIC,
         higher=greater_is_better(first[1].METRIC),
         methods=dict(measured[0].methods),
-        notes=["MB: size of the files; RAM: bytes of the weights in this precision"],
+        notes=[
+            "MB: size of the files; RAM: bytes of the weights in this precision; read: bytes of weights that a row "
+            "reads, of embeddings those of its tokens; FLOPs: of a row alone"
+        ],
     )
 
 
@@ -119,25 +128,57 @@ def _opened(source: str, options: BenchOptions) -> tuple[str, Task, TrainedRun |
     return Path(source).name, trained_task(source, options.task, options.columns).for_evaluation(), None
 
 
-def _measured(
-    task: Task, precision: str, rows: RowSequence, options: BenchOptions, advance: Callable[[int], None]
-) -> tuple[Cost, LatencySummary, Bootstrap]:
-    """The sizes, the latency and the scores of a model in a precision; its network is unprepared again afterwards."""
-    sample = sample_rows(rows, options.runs + WARM_UP, options.seed)
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a model in a precision: see `measure`.
+
+    seconds: of a row, predicted in batches
+    """
+
+    cost: Cost
+    latency: LatencySummary
+    metrics: Bootstrap
+    seconds: float
+
+
+def measure(
+    task: Task,
+    precision: str | None,
+    rows: RowSequence,
+    *,
+    runs: int = TIMED_ROWS,
+    seed: int = 0,
+    advance: Callable[[int], None] = lambda done: None,
+) -> Measured:
+    """The sizes, the latency of varied single rows, and the scores of a model; unprepared again afterwards.
+
+    Args:
+        precision: of inference; None = the network as it is
+        runs: how many rows are timed, after `WARM_UP` more
+        advance: called with how many more rows are done
+    """
+    sample = sample_rows(rows, runs + WARM_UP, seed)
     # In random order, as rows come in use: a file may be sorted, such as by length.
-    order = np.random.default_rng(options.seed).permutation(len(sample))
-    numbers = (int(order[i % len(sample)]) for i in range(WARM_UP + options.runs))
-    network, folder = task.model.network, task.model.folder
+    order = np.random.default_rng(seed).permutation(len(sample))
+    numbers = (int(order[i % len(sample)]) for i in range(WARM_UP + runs))
+    network, folder, examples = task.model.network, task.model.folder, task.encode(sample)
+    tokens = float(np.mean([task.length(examples[i]) for i in range(len(examples))]))
+    flops = row_flops(task, sample)
     try:
-        prepare(network, precision)
+        if precision is not None:
+            prepare(network, precision)
         latency = LatencySummary.measure(single_rows(task, sample, numbers), WARM_UP, sample=True)
-        advance(WARM_UP + options.runs)
-        metrics, weights = metrics_of(task, list(task.predict(rows, advance))), weight_bytes(network)
+        advance(WARM_UP + runs)
+        start = perf_counter()
+        predictions = list(task.predict(rows, advance))
+        seconds = (perf_counter() - start) / len(rows)
+        weights, read = weight_bytes(network), read_bytes(network, tokens)
     finally:
         unprepare(network)
-    files = Path(folder).glob("*") if folder else ()
+    files = Path(folder).rglob("*") if folder else ()
     size = sum(file.stat().st_size for file in files if file.suffix in WEIGHT_FILES)
-    return Cost(bytes=size, weights=weights, precision=precision), latency, metrics
+    cost = Cost(bytes=size, weights=weights, precision=precision, flops=flops, read=read)
+    return Measured(cost, latency, metrics_of(task, predictions), seconds)
 
 
 def _about(model: Model) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from glassformer.errors import DataError, UnknownNameError, nearest
 from glassformer.files import counted, is_int, is_number, safe_repr
 from glassformer.files.schema import Allowed, NonNegative, check
+from glassformer.reports.table import Table
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans, Interval, ResampledScore, resampled
 
 Level = str | int | float | bool | None
@@ -60,6 +61,8 @@ class CellResult:
     """The result of a cell, as it is kept: see `scored`.
 
     scores: metric → its value, and that of each resample of the rows; the main one first
+    tables: what was done in the cell, for the page of the report
+    note: what one has to know of it, for the report
     """
 
     scores: dict[str, ResampledScore]
@@ -67,6 +70,8 @@ class CellResult:
     rows: str = ""
     baselines: dict[str, Interval] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    note: str = ""
 
 
 def scored(

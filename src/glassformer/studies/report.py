@@ -33,7 +33,17 @@ MAX_BARS = 2
 """Columns whose intervals are drawn; of more there would be no room for any."""
 LOG_FROM = 4.0
 """A chart has a logarithmic axis where its largest number is so many times the smallest."""
-COSTS = {"seconds": ("time", "min", 60.0), "bytes": ("size", "MB", 1e6), "latency": ("latency", "ms", 1.0)}
+COSTS = {
+    "seconds": ("time", "min", 60.0),
+    "bytes": ("size", "MB", 1e6),
+    "ram": ("RAM", "MB", 1e6),
+    "read": ("read", "MB", 1e6),
+    "flops": ("FLOPs", "G", 1e9),
+    "latency": ("latency", "ms", 1.0),
+    "p95": ("p95", "ms", 1.0),
+    "throughput": ("rows/s", "", 1.0),
+    "speed": ("speed", "×", 1.0),
+}
 """Costs that are shown in another unit: name → what it is, the unit, and its size."""
 
 
@@ -49,6 +59,7 @@ class ReportOptions(Schema):
     against: factor → level of one combination, whose metric is a horizontal line for curves to cross: all factors
         with several levels, but for `columns` and those that do not apply to it
     cost: which cost the metric is drawn over
+    area: which cost is the area of a point there
     compare: factors whose levels are compared with the first; None = all but numbers and `columns`
     intervals: over "seeds", where there are several, or over "rows", for which seeds are averaged; None = over seeds,
         and with a language model over rows
@@ -61,6 +72,7 @@ class ReportOptions(Schema):
     at: dict[str, NamedLevel] = field(default_factory=dict)
     against: dict[str, NamedLevel] = field(default_factory=dict)
     cost: str | None = None
+    area: str | None = None
     compare: list[str] | None = None
     intervals: Literal["seeds", "rows"] | None = None
 
@@ -231,7 +243,7 @@ class Example:
 
 STUDY_KEYS = (
     *("factors", "seeds", "metric", "higher", "methods", "options", "planned", "cells", "points", "effects", "lines"),
-    *("table", "sentences", "notes", "facts", "examples"),
+    *("table", "sentences", "notes", "facts", "examples", "details"),
 )
 
 
@@ -250,6 +262,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     facts: what the evaluator of the cells adds, such as the files of test sets
     notes: what one has to know to defend the table
     examples: rows that the combinations answer differently
+    details: what was done in each cell
     """
 
     factors: dict[str, list[Level]]
@@ -264,6 +277,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
+    details: list[Table] = field(default_factory=list)
 
     @property
     def seeds(self) -> list[int]:
@@ -367,7 +381,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
             rows = [[x.reference, *(x.outputs.get(name, "") for name in names)] for x in shown]
             about = f"Different answers: {len(rows)} rows of {test_set}, wrong by at least one, and not by all equally"
             tables.append(Table(["reference", *names], rows, about, left=len(names) + 1))
-        return [*tables, self._cell_table()]
+        return [*tables, *self.details, self._cell_table()]
 
     def _cell_table(self) -> Table:
         costs, names = list(dict.fromkeys(name for x in self.cells for name in x.costs)), list(self.factors)
@@ -429,6 +443,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
                 x.label(self.varied),
                 _cost_cell(x.costs[cost], size),
                 x.metrics[self.metric].cell(),
+                size=x.costs[self.options.area].value if self.options.area in x.costs else None,
                 group=x.label(between) if grouped else "",
                 mark=x.label(within) if grouped else "",
             )

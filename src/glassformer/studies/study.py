@@ -60,10 +60,13 @@ class StudyProgress:
     def training(self, number: int, count: int, what: str) -> None:
         """Before each training: its number, of how many."""
 
+    def making(self, what: str) -> None:
+        """Before what is to be evaluated is made: which cell."""
+
     def evaluating(self, what: str) -> None:
         """Before each evaluation: of which cell."""
 
-    def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    def rows(self, what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
         """Around work on this many rows; the function it gives is called with how many more are done."""
         return nullcontext(lambda done: None)
 

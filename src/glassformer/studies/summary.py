@@ -101,6 +101,12 @@ def study_report(
         cells=[replace(one.point(metrics, "rows"), folder=folder) for folder, one in alone.items()],
         points=points,
         effects=[_effect(*pair, name, factors, options.intervals) for name in metrics for pair in pairs],
+        notes=[result.note for _, result in cells.values() if result.note],
+        details=[
+            replace(table, caption=f"{label_of(cell.levels)}: {table.caption}", folded=True)
+            for cell, result in cells.values()
+            for table in result.tables
+        ],
     )
 
 

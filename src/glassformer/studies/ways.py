@@ -95,9 +95,11 @@ class Way(ABC, Generic[Options]):
     """Makes a smaller or faster model of a source.
 
     OPTIONS: a dataclass of its options, each with its `Doc`
+    NEEDS: rows that it cannot do without: "train", "calibration"; looked for before anything is computed
     """
 
     OPTIONS: ClassVar[type]
+    NEEDS: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def __call__(self, source: Source, options: Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:

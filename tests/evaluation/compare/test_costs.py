@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
 from glassformer.cli.app import main
 from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.evaluation.bench_models import bench
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.comparison import Comparison
-from glassformer.evaluation.compare.costs import LatencySummary, weight_bytes
+from glassformer.evaluation.compare.costs import LatencySummary, read_bytes, row_flops, weight_bytes
 from glassformer.evaluation.runs import open_run
+from glassformer.reports.charts import TradeOff
 from glassformer.tasks.classify.task import Classify
 
 
@@ -50,7 +52,7 @@ def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Classify, "predict", counted)
     options = BenchOptions(precision=["fp32", "bf16"], runs=5, task="classify", columns={"label": "mood"})
     costs = bench([str(run), str(run / "model")], options)
-    assert isinstance(costs, Comparison) and asked == [*[1] * 15, 12] * 4
+    assert isinstance(costs, Comparison) and asked == [*[1] * 8, *[1] * 15, 12] * 4  # of FLOPs, timed, all
     first, second, same, last = costs.systems
     assert [one.name for one in costs.systems] == ["run, fp32", "run, bf16", "model, fp32", "model, bf16"]
     assert first.differences == {} and first.metrics == same.metrics
@@ -59,8 +61,13 @@ def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.Mo
     assert first.cost.bytes == (run / "model" / "model.safetensors").stat().st_size
     assert first.cost.weights is not None and first.cost.weights < first.cost.bytes and first.cost.precision == "fp32"
     table = costs.cost_table()
-    assert {"MB", "RAM, MB", "ms alone", "median, p95"} <= set(table.headings) and len(table.rows) == 4
+    assert {"MB", "RAM, MB", "read, MB", "FLOPs", "ms a row", "ms alone", "median, p95"} <= set(table.headings) and len(
+        table.rows
+    ) == 4
     assert all(len(row) == len(table.headings) for row in table.rows)
+    (plot,) = costs.charts()
+    assert isinstance(plot, TradeOff) and plot.x.more is False and len(plot.points) == 4
+    assert plot.points[0].size == first.cost.bytes and plot.points[0].x.value == first.latency.p50
     written = json.loads(json.dumps(costs.to_dict(), allow_nan=False))
     assert written["kind"] == "comparison" and written["systems"][0]["differences"] == {}
 
@@ -76,6 +83,29 @@ def test_networks_are_unprepared_again(run: Path, monkeypatch: pytest.MonkeyPatc
     )
     bench([str(run)], BenchOptions(precision=["bf16"], runs=1))
     assert len(networks) == 1 and prepared_precision(networks[0]) is None
+
+
+def test_operations_and_bytes_read_are_those_of_a_row(run: Path) -> None:
+    """Counted by hand: 2 · in · out for each token and linear layer, and 4 · T² · D for attention."""
+    task = open_run(run).task_for_evaluation()
+    rows = open_run(run).read_rows().select([0, 1])
+    network, lengths = task.model.network, [len(e["input_ids"]) for e in map(task.encode(rows).__getitem__, (0, 1))]
+    layers = [m for name, m in network.named_modules() if isinstance(m, nn.Linear) and name.startswith("blocks.")]
+    depth, width = len(network.blocks), network.width
+    products = sum(2 * m.weight.numel() for m in layers)
+    head = sum(2 * m.weight.numel() for m in network.head.modules() if isinstance(m, nn.Linear))
+    pooler = sum(
+        2 * m.weight.numel()
+        for name, m in network.named_modules()
+        if isinstance(m, nn.Linear) and not name.startswith(("blocks.", "head."))
+    )
+    expected = [products * n + 4 * depth * n * n * width + head + pooler for n in lengths]
+    assert row_flops(task, rows) == pytest.approx(sum(expected) / 2)
+
+    whole = sum(x.numel() for x in network.parameters()) * 4
+    tables = [m for m in network.modules() if isinstance(m, nn.Embedding)]
+    unread = sum(4 * m.weight.numel() * (1 - min(1, 2 / m.num_embeddings)) for m in tables)
+    assert read_bytes(network, 2) == pytest.approx(whole - unread)
 
 
 def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, minutes
-from glassformer.reports.charts import Passages
+from glassformer.reports.charts import Axis, Chart, Passages, Point, TradeOff
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import IntervalCell, Table, flops_amount
 from glassformer.tasks.metrics.metric import Interval
 
 MAX_TEXT = 600
@@ -155,10 +155,28 @@ class Comparison(Report, kind="comparison"):
             return f"{first.name} and {other.name} have the same {self.metric}."
         return f"{best.name} has a better {self.metric} than {worse.name}, by {size}{chance}."
 
+    def charts(self) -> list[Chart]:
+        """The metric over the latency, where it was measured; the area of a dot is the size of the files."""
+        metric, timed = self.metric, [one for one in self.systems_with(self.metric) if one.latency is not None]
+        points = [
+            Point(
+                one.name,
+                IntervalCell(f"{one.latency.p50:.1f}", one.latency.p50, one.latency.p50, one.latency.p95),
+                one.metrics[metric].cell(self.shown.get(metric, 3)),
+                size=one.cost.bytes,
+            )
+            for one in timed
+            if one.latency is not None
+        ]
+        if len(points) < 2:
+            return []
+        latency, quality = Axis("latency of a row, median to p95", "ms", more=False), Axis(metric, more=self.higher)
+        return [TradeOff(f"{metric} by latency; area: size on disk", latency, quality, points)]
+
     def cost_table(self) -> Table:
         """The costs of each system; columns without a value are left out.
 
-        minutes: of training · MB: on disk · RAM: of the weights
+        minutes: of training · MB: on disk · RAM, read: of the weights, and those that a row reads
         ms a row: in batches · ms alone: latency of one row at a time
         words, seconds: of a generated text, on average
         """
@@ -173,6 +191,8 @@ class Comparison(Report, kind="comparison"):
             "parameters": lambda one: _formatted(one.cost.parameters, ",d"),
             "MB": lambda one: "" if one.cost.bytes is None else f"{one.cost.bytes / 1e6:,.1f}",
             "RAM, MB": lambda one: "" if one.cost.weights is None else f"{one.cost.weights / 1e6:,.1f}",
+            "read, MB": lambda one: "" if one.cost.read is None else f"{one.cost.read / 1e6:,.1f}",
+            "FLOPs": lambda one: "" if one.cost.flops is None else flops_amount(one.cost.flops),
             "ms a row": lambda one: (
                 "" if one.words is not None else _formatted(one.seconds_per_row and 1000 * one.seconds_per_row, ".3g")
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from glassformer.data.rows import RowSequence
 from glassformer.engine.packed_linear import PackedLinear
@@ -22,7 +25,9 @@ from glassformer.runs.history import read_run
 from glassformer.tasks.base import Task
 
 WARM_UP, TIMED_ROWS = 10, 100
-WEIGHT_FILES = (".safetensors", ".bin")
+WEIGHT_FILES = (".safetensors", ".bin", ".onnx", ".onnx_data", ".gguf")
+FLOPS_ROWS = 8
+"""Rows over which floating-point operations are averaged: each is a plain forward pass, of a generator many."""
 BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 """Bytes of a weight in a linear layer."""
 
@@ -36,6 +41,8 @@ class Cost:
     parameters: of the model
     bytes: of its files on disk
     weights: bytes of its weights in RAM
+    flops: floating-point operations of a row, on average
+    read: bytes of weights that a row reads, on average
     """
 
     seconds: float | None = None
@@ -45,6 +52,8 @@ class Cost:
     parameters: int | None = None
     bytes: int | None = None
     weights: int | None = None
+    flops: float | None = None
+    read: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +152,48 @@ def single_rows(task: Task, rows: RowSequence, order: Iterable[int]) -> Iterator
 
 def weight_bytes(network: nn.Module) -> int:
     """Size of the weights in RAM as they are prepared: packed layers in their precision, all others as they are."""
+    return sum(_tensor_bytes(network).values())
+
+
+def _tensor_bytes(network: nn.Module) -> dict[int, int]:
+    """The bytes of each parameter and buffer, by its id."""
     narrow = {
         id(module.weight): BYTES_PER_WEIGHT[module.precision]
         for module in network.modules()
         if isinstance(module, PackedLinear) and module.fast
     }
-    return sum(x.numel() * narrow.get(id(x), x.element_size()) for x in network.parameters())
+    # Levels of quantised layers are buffers; so are tables that are computed, such as of positions.
+    tensors = [*network.parameters(), *network.buffers()]
+    return {id(x): x.numel() * narrow.get(id(x), x.element_size()) for x in tensors}
+
+
+def read_bytes(network: nn.Module, tokens: float) -> float:
+    """Bytes of weights that a row of this many tokens reads: of a table of embeddings a row a token, of others all.
+
+    A table that a head uses too is read whole.
+    """
+    sizes = _tensor_bytes(network)
+    owners = Counter(id(x) for module in network.modules() for x in module._parameters.values() if x is not None)
+    total = float(sum(sizes.values()))
+    for module in network.modules():
+        if isinstance(module, nn.Embedding) and owners[id(module.weight)] == 1:
+            total -= sizes[id(module.weight)] * (1 - min(1.0, tokens / module.num_embeddings))
+    return total
+
+
+def row_flops(task: Task, rows: RowSequence) -> float:
+    """Floating-point operations of a row on average, each alone: products of matrices, and attention.
+
+    Counted as torch counts them: two for a multiplication and an addition. The network must not be prepared.
+    """
+    chosen = range(min(len(rows), FLOPS_ROWS))
+    attention = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops}  # which torch leaves out
+    with FlopCounterMode(display=False, custom_mapping=attention) as counter:
+        for call in single_rows(task, rows, chosen):
+            call()
+    return float(counter.get_total_flops() / len(chosen))
+
+
+def _attention_flops(query: Any, key: Any, value: Any, *others: Any, **options: Any) -> int:
+    """Operations of attention by the shapes of q [B, H, T, D], k [B, H, S, D] and v: scores, and the weighted sum."""
+    return int(sdpa_flop_count(query, key, value))

@@ -1,0 +1,479 @@
+"""Model compression as a study: variants of a model, each made by a way, and what each costs on the same rows.
+
+    original ──int8──> OUTPUT/int8            quality with a paired interval, size on disk and in RAM, latency (median,
+             ──distilled──> OUTPUT/distilled  p95), throughput, FLOPs, bytes read
+                  └──int8──> OUTPUT/distilled+int8
+
+Every folder is a model that `glassformer.load` loads. The same command resumes: what was measured is not made again,
+unless a setting, the model or the rows have changed. A gate (`max_drop`, `under`, `within`) refuses to write a variant
+that loses too much, or is too large or too slow; what was measured of it is in the report nevertheless.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Annotated, Any
+
+import torch
+
+from glassformer.data.sequence import RowSequence
+from glassformer.engine.prepare import prepare, unprepare
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.evaluation.bench_models import Measured, measure
+from glassformer.evaluation.compare.costs import WARM_UP, single_rows
+from glassformer.evaluation.runs import open_run
+from glassformer.files import as_path, file_sha256, nan_from_null, read_json_object, safe_repr
+from glassformer.files.schema import Allowed, Count, NonNegative, Schema, parse
+from glassformer.hub import resolve
+from glassformer.reports.report import plain
+from glassformer.reports.table import byte_amount
+from glassformer.runs.config import RunConfig, config_values, parse_config
+from glassformer.runs.data import read_splits, read_usable, sample_rows
+from glassformer.runs.folder import CONFIG, MODEL, read_config, seed_folder
+from glassformer.studies.cells import Cell, CellResult, scored
+from glassformer.studies.options import ShrinkOptions
+from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions, StudyReport
+from glassformer.studies.study import CELL, Evaluator, Study, StudyProgress
+from glassformer.studies.ways import WAYS, Source, Way, find_way
+from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.metrics.metric import Interval, greater_is_better
+
+ORIGINAL, VARIANT = "original", "variant"
+VARIANT_NAME = re.compile(r"\w[\w.+-]*")
+"""Of a variant, and of its folder."""
+UNITS: Mapping[str, float] = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+TIMES: Mapping[str, float] = {"": 1.0, "MS": 1.0, "S": 1e3}
+AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+
+
+def _amount_in(units: Mapping[str, float], text: object) -> float | None:
+    """A number with a unit as a number, such as `25MB`; None = it is none."""
+    match = AMOUNT.fullmatch(str(text).strip())
+    size = None if match is None else units.get(match[2].upper())
+    return None if match is None or size is None else float(match[1]) * size
+
+
+Size = Annotated[str | float, Allowed("a size such as 25MB", lambda x: (_amount_in(UNITS, x) or 0) > 0)]
+Latency = Annotated[str | float, Allowed("a time such as 5ms", lambda x: (_amount_in(TIMES, x) or 0) > 0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Schema):
+    """How a variant is made.
+
+    way: which way; None = that of its name, of `a+b` b
+    begin: a variant before it that it is made of; None = the model, of `a+b` a
+    options: of the way
+    precision: of inference: fp32, fp16, bf16 or int8; None = as its weights are stored
+    """
+
+    way: str | None = None
+    begin: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    precision: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrinkPlan(Schema):
+    """The section `shrink` of a recipe.
+
+    variants: name → how it is made; left out = each way by itself that has the rows it needs
+    max_drop: gate: points (hundredths) of the task's metric that a variant may lose; None = any
+    under, within: gate: size on disk and median latency of a row; of those that pass, the best alone is kept
+    limit: a random sample of this many validation rows
+    calibration: how many training rows ways that observe activations get
+    runs: how many single rows are timed, after 10 more
+    report: what the report shows
+    """
+
+    variants: dict[str, Variant | None] | list[str] = field(default_factory=dict)
+    max_drop: NonNegative | None = None
+    under: Size | None = None
+    within: Latency | None = None
+    limit: Count | None = None
+    calibration: Count = 128
+    runs: Count = 100
+    report: ReportOptions = field(default_factory=lambda: ReportOptions(cost="latency", area="bytes"))
+
+    @property
+    def named(self) -> dict[str, Variant]:
+        """The variants in their order; those that a name such as `a+b` begins with are added before it."""
+        given = self.variants if isinstance(self.variants, dict) else dict.fromkeys(self.variants)
+        named: dict[str, Variant] = {}
+        for name, variant in given.items():
+            own = variant or Variant()
+            first, _, last = name.rpartition("+")
+            if own.begin is None and own.way is None and first:
+                parts = first.split("+")
+                for i in range(len(parts)):  # a+b+c begins with a+b, which begins with a
+                    before = "+".join(parts[: i + 1])
+                    named.setdefault(before, Variant(way=parts[i], begin="+".join(parts[:i]) or None))
+                own = replace(own, begin=first, way=last)
+            named[name] = replace(own, way=own.way or name)
+        return named
+
+    @property
+    def keeps_best(self) -> bool:
+        """Are variants tried until one is small or fast enough?"""
+        return self.under is not None or self.within is not None
+
+    def validate(self) -> None:
+        named = self.named
+        for name, variant in named.items():
+            path, before = f"shrink.variants.{name}", list(named)[: list(named).index(name)]
+            if not VARIANT_NAME.fullmatch(name) or name == ORIGINAL:
+                raise ConfigError(f"{path}: is no name for a variant; take letters, digits, and + - . _ within")
+            if variant.begin is not None and variant.begin not in before:
+                raise ConfigError(
+                    f"{path}.begin is {safe_repr(variant.begin)}{nearest(variant.begin, before)}; variants before it: "
+                    f"{', '.join(before) or 'none'}"
+                )
+            find_way(variant.way or name).parse(variant.options, f"{path}.options")
+
+
+class ShrinkEvaluator(Evaluator):
+    """Cells that are variants of a model.
+
+    Args:
+        folder: of the model
+        config: of its run, or one with defaults; `output` is where the variants go
+        rows: train, validation; None = there are none
+    Raises: ConfigError: a gate, or a table, without validation rows; a way that lacks the rows it needs.
+    """
+
+    REPEATS = True
+
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        plan: ShrinkPlan,
+        rows: tuple[RowSequence | None, RowSequence | None],
+    ) -> None:
+        self.folder, self.config, self.output = folder, config, Path(config.output)
+        train, validation = rows
+        if validation is None or not len(validation):
+            what = "the gate max_drop" if plan.max_drop is not None else "quality"
+            raise ConfigError(f"{what} is measured on validation rows, and {folder} has none; name them: data= FILE")
+        if not plan.variants:
+            usable = [name for name in WAYS if train is not None or "train" not in find_way(name).NEEDS]
+            plan = replace(plan, variants=usable)
+        self.plan, self.variants = plan, plan.named
+        self.train, self.validation = train, sample_rows(validation, plan.limit, config.training.seed)
+        self.factors = {VARIANT: [ORIGINAL, *self.variants]}
+
+    def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
+        several = len(seeds or ()) > 1
+        cells = []
+        for seed in seeds or [self.config.training.seed]:
+            for name in (ORIGINAL, *self.variants):
+                folder = self.output / name
+                cells.append(Cell({VARIANT: name}, seed, seed_folder(folder, seed) if several else folder))
+        return cells
+
+    def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
+        cells = self.cells(seeds)
+        return PlannedStudy([PlannedCell(cell[VARIANT], cell.seed, (cell.folder / CELL).is_file()) for cell in cells])
+
+    def check(self, cells: Sequence[Cell]) -> str:
+        for name, variant in self.variants.items():
+            way = self._way(name)
+            source = self._source(self.folder, cells[0])
+            for rows in way.NEEDS:
+                source.needed(rows, variant.way or name)
+        return f"{', '.join(self.variants)} of {self.folder}, measured on {len(self.validation):,} rows"
+
+    def _way(self, name: str) -> Way[Any]:
+        return find_way(self.variants[name].way or name)
+
+    def _options(self, name: str) -> Any:
+        return self._way(name).parse(self.variants[name].options, f"shrink.variants.{name}.options")
+
+    @cached_property
+    def _digest(self) -> str:
+        """SHA-256 of the model's config and weights."""
+        files = sorted(path for path in self.folder.iterdir() if path.suffix in (".json", ".safetensors", ".bin"))
+        digests = [f"{path.name} {file_sha256(path)}" for path in files]
+        return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+    def made_of(self, cell: Cell) -> dict[str, Any]:
+        name: str = cell[VARIANT]
+        measured = {
+            "model": self._digest, "rows": self.validation.fingerprint, "runs": self.plan.runs, "seed": cell.seed,
+        }  # fmt: skip
+        if name == ORIGINAL:
+            return measured
+        gate = {name: getattr(self.plan, name) for name in ("max_drop", "under", "within")}
+        return {**measured, "gate": gate, "steps": [self._step(name, cell) for name in self._chain(name)]}
+
+    def _step(self, name: str, cell: Cell) -> dict[str, Any]:
+        """All that one way on the path to a variant depends on."""
+        variant, source = self.variants[name], self._source(self.folder, cell)
+        rows = {needed: source.needed(needed, name).fingerprint for needed in self._way(name).NEEDS}
+        trained = {"training": plain(self.config.training)} if "train" in rows else {}
+        options = plain(self._options(name))
+        return {"way": variant.way, "options": options, "precision": variant.precision, **rows, **trained}
+
+    def _chain(self, name: str) -> list[str]:
+        """The variants on the path from the model to a variant, it last."""
+        begin = self.variants[name].begin
+        return [*([] if begin is None else self._chain(begin)), name]
+
+    def _folder(self, name: str, cell: Cell) -> Path:
+        """The folder of another variant with the seed of a cell."""
+        return self.output / name / cell.folder.relative_to(self.output / cell[VARIANT])
+
+    def _source(self, folder: Path, cell: Cell) -> Source:
+        calibration = None if self.train is None else sample_rows(self.train, self.plan.calibration, cell.seed)
+        config = replace(self.config, training=replace(self.config.training, seed=cell.seed))
+        return Source(folder, config, self.train, calibration, self.validation, cell.seed)
+
+    @cached_property
+    def _original(self) -> Task:
+        """The original with its task, next to which the others are timed."""
+        return self._source(self.folder, self.cells(None)[0]).task
+
+    # ------------------------------------------------------------------------------------------------- a variant
+
+    def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
+        name: str = cell[VARIANT]
+        if name == ORIGINAL:
+            cell.folder.mkdir(parents=True, exist_ok=True)
+            progress.evaluating(name)
+            return self._result(self._measured(self._original, None, progress, name), speed=1.0)
+        self.output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".making-", dir=self.output) as made:
+            start, result = perf_counter(), self._made_and_measured(cell, Path(made), progress)
+            result = replace(result, costs={"seconds": perf_counter() - start, **result.costs})
+            shutil.rmtree(cell.folder, ignore_errors=True)  # of other settings
+            if result.note:
+                cell.folder.mkdir(parents=True)
+            else:
+                cell.folder.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(made) / name, cell.folder)
+        return result
+
+    def _made_and_measured(self, cell: Cell, made: Path, progress: StudyProgress) -> CellResult:
+        name: str = cell[VARIANT]
+        tables = self._make(name, cell, made, progress)
+        progress.evaluating(name)
+        source = self._source(made / name, cell)
+        measured = self._measured(source.task, self.variants[name].precision, progress, name)
+        result = self._result(measured, speed=self._speed(source.task, self.variants[name].precision))
+        return replace(result, tables=list(tables), note=self._refusal(name, cell, result))
+
+    def _make(self, name: str, cell: Cell, made: Path, progress: StudyProgress) -> Sequence[Any]:
+        """Write the folder of a variant into `made`; what it begins with is taken from the output, or made as well."""
+        source, begin = self.folder, self.variants[name].begin
+        if begin is not None:
+            source = self._folder(begin, cell)
+            # Where the gate has refused it, it has no folder: it is made again for this one.
+            if not (source / "config.json").is_file():
+                self._make(begin, cell, made, progress)
+                source = made / begin
+        progress.making(name)
+        return self._way(name)(self._source(source, cell), self._options(name), made / name, progress.rows)
+
+    def _measured(self, task: Task, precision: str | None, progress: StudyProgress, name: str) -> Measured:
+        total = WARM_UP + self.plan.runs + len(self.validation)
+        with progress.rows(f"measuring {name}", total) as advance:
+            precision = precision or usual_precision(task)
+            return measure(
+                task, precision, self.validation, runs=self.plan.runs, seed=self.config.training.seed, advance=advance
+            )
+
+    def _speed(self, task: Task, precision: str | None) -> float:
+        """How many times as fast as the original: single rows alternate, so a drifting clock slows both."""
+        rows = sample_rows(self.validation, self.plan.runs, self.config.training.seed)
+        pairs: list[tuple[Task, str | None]] = [(self._original, usual_precision(self._original)), (task, precision)]
+        times: list[list[float]] = [[], []]
+        try:
+            for one, its in pairs:
+                if (its := its or usual_precision(one)) is not None:
+                    prepare(one.model.network, its)
+            order = [i % len(rows) for i in range(WARM_UP + self.plan.runs)]
+            for calls in zip(*(single_rows(one, rows, order) for one, _ in pairs), strict=True):
+                for call, own in zip(calls, times, strict=True):
+                    start = perf_counter()
+                    call()
+                    own.append(perf_counter() - start)
+        finally:
+            for one, _ in pairs:
+                unprepare(one.model.network)
+        before, after = (median(own[WARM_UP:]) for own in times)
+        return before / after
+
+    def _result(self, measured: Measured, *, speed: float) -> CellResult:
+        cost, latency = measured.cost, measured.latency
+        costs = {
+            "bytes": cost.bytes,
+            "ram": cost.weights,
+            "read": cost.read,
+            "flops": cost.flops,
+            "latency": latency.p50,
+            "p95": latency.p95,
+            "throughput": 1 / measured.seconds,
+            "speed": speed,
+        }
+        known = {name: float(value) for name, value in costs.items() if value is not None}
+        return scored(measured.metrics, known, rows=self.validation.fingerprint)
+
+    # ---------------------------------------------------------------------------------------------------- the gate
+
+    def _refusal(self, name: str, cell: Cell, result: CellResult) -> str:
+        """Why a variant is not written, in a sentence; "" = it passes."""
+        plan, reasons = self.plan, list[str]()
+        metric = plan.report.metric or next(iter(result.scores))
+        original = parse(CellResult, _saved(self._folder(ORIGINAL, cell) / CELL))
+        if plan.max_drop is not None:
+            if metric not in result.scores:
+                raise ConfigError(f"shrink.report.metric is {safe_repr(metric)}; there are: {', '.join(result.scores)}")
+            lost = points_lost(original, result, metric)
+            if lost.value > plan.max_drop:
+                reasons.append(f"it loses {lost.written(2)} points of {metric}, and max_drop is {plan.max_drop:g}")
+        size, slow = _amount_in(UNITS, plan.under), _amount_in(TIMES, plan.within)
+        if size is not None and result.costs["bytes"] > size:
+            reasons.append(f"it has {byte_amount(result.costs['bytes'])}, and under is {byte_amount(size)}")
+        if slow is not None and result.costs["latency"] > slow:
+            reasons.append(f"a row takes {result.costs['latency']:.3g} ms, and within is {slow:g} ms")
+        return f"{name} was not written: {'; '.join(reasons)}" if reasons else ""
+
+    def completed(self, report: StudyReport, cells: Sequence[Cell]) -> StudyReport:
+        passed = [
+            cell.folder for cell in cells if cell[VARIANT] != ORIGINAL and (cell.folder / "config.json").is_file()
+        ]
+        facts = {
+            "model": str(self.folder),
+            "refused": list(report.notes),
+            "written": [str(path) for path in passed],
+            "keeps_best": self.plan.keeps_best,
+            "page": str(self.output / "study.html"),
+        }
+        notes = [
+            *report.notes,
+            "speed: how many times as fast as the original, single rows in turn; RAM, read: bytes of the weights, and "
+            "of those that a row reads; FLOPs: of a row alone",
+        ]
+        return replace(report, facts=facts, notes=notes)
+
+
+def points_lost(before: CellResult, after: CellResult, metric: str) -> Interval:
+    """How many points (hundredths) of a metric a variant loses, with the interval of the same resamples of the rows."""
+    was, now = before.scores[metric], after.scores[metric]
+    difference = now.minus(was).interval if now.paired_with(was) else Interval(now.value - was.value)
+    lost = -difference if greater_is_better(metric) else difference
+    return Interval(100 * lost.value, *(None if x is None else 100 * x for x in (lost.low, lost.high)))
+
+
+def _saved(path: Path) -> Mapping[str, Any]:
+    """The result of a cell that was kept."""
+    values = dict(read_json_object(path, DataError))
+    values.pop("made_of", None)
+    result: Mapping[str, Any] = nan_from_null(values)
+    return result
+
+
+def usual_precision(task: Task) -> str | None:
+    """The inference precision of weights as they are stored; None = the network runs as it is."""
+    kinds = {x.dtype for x in task.model.network.parameters() if x.is_floating_point()}
+    return {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(kinds.pop()) if len(kinds) == 1 else None
+
+
+# ------------------------------------------------------------------------------------------------------- from a recipe
+
+
+def shrink_study(source: str | Path, options: ShrinkOptions | None = None, **reading: Any) -> Study:
+    """A study of variants of a model.
+
+    Args:
+        source: a run folder, a model folder or name, or a recipe (YAML): a configuration of a run with a section
+            `shrink`, whose `model` is a run folder or a model
+        options: in place of what the recipe says
+        reading: options of reading the files of `data`, as those of `read_rows`
+    Raises: ConfigError: an invalid key or value; a model that is no run, without a task. DataError: no such rows.
+    """
+    options = options or ShrinkOptions()
+    path = as_path(source, "source")
+    recipe = path.suffix in (".yaml", ".yml") and path.is_file()
+    values = read_config(path) if recipe else {"model": str(source), "shrink": {}}
+    if "shrink" not in values:
+        raise ConfigError(f"{source}: has no section `shrink`; name its variants there: shrink: {{variants: [int8]}}")
+    options.apply(values)
+    plan = parse(ShrinkPlan, values.pop("shrink") or {}, "shrink")
+    model = values.get("model")
+    if not isinstance(model, str):
+        raise ConfigError(f"model is {safe_repr(model)}; it must be the run folder or the model to shrink")
+    folder, config, has_train = _configured(model, values, options, reading)
+    kind = task_class(config.task)
+    if has_train:
+        rows: tuple[RowSequence | None, RowSequence | None] = read_splits(config, kind)
+    else:
+        held_out = config.data.validation
+        rows = None, None if held_out is None else read_usable(config.data.for_validation, kind, held_out)  # type: ignore[arg-type]
+    return Study({}, ShrinkEvaluator(folder, config, plan, rows), config.output, options=plan.report)
+
+
+def _configured(
+    model: str, values: dict[str, Any], options: ShrinkOptions, reading: Mapping[str, Any]
+) -> tuple[Path, RunConfig, bool]:
+    """The folder of the model, the configuration of its run with the values of the recipe; are there training rows?"""
+    if is_run := (Path(model) / CONFIG).is_file():
+        run = open_run(model)
+        folder, known = run.folder / MODEL, config_values(run.config)
+    else:
+        folder, known = Path(resolve(model)), {}
+    merged = {**known, **values, "model": str(folder), "scratch": None}
+    merged["output"] = values.get("output") or f"runs/{Path(model).name}-shrunk"
+    merged["data"] = {**known.get("data", {}), **(values.get("data") or {})}
+    if options.data:
+        merged["data"] |= {"validation": list(options.data), "validation_format": dict(reading)}
+    if not is_run and "task" not in merged:
+        raise ConfigError(f"{model}: is no run folder; name the task of the model: task= classify")
+    if not (has_train := merged["data"].get("train") is not None):
+        merged["data"]["train"] = merged["data"].get("validation") or []
+    return folder, parse_config({name: x for name, x in merged.items() if x is not None}), has_train
+
+
+def shrink(
+    source: str | Path, options: ShrinkOptions | None = None, progress: StudyProgress | None = None, **reading: Any
+) -> StudyReport:
+    """Make variants of a model, measure each, and keep those that pass the gates; with `under` or `within` the best.
+
+        shrink("runs/mood", ShrinkOptions(to=["half", "int8"], output="runs/mood-small", max_drop=0.5))
+
+    Args:
+        source, options, reading: as those of `shrink_study`
+    Returns: the report, whose facts say which folders were written, and which were refused and why.
+    """
+    options = options or ShrinkOptions()
+    study = shrink_study(source, options, **reading)
+    report = study.run(options.seeds, progress)
+    evaluator = study.evaluator
+    assert isinstance(evaluator, ShrinkEvaluator)
+    return _best_alone(report, study.output) if evaluator.plan.keeps_best else report
+
+
+def _best_alone(report: StudyReport, output: Path) -> StudyReport:
+    """Remove all variants but the best of those that passed, of equal ones the smallest."""
+    written = report.facts["written"]
+    passed = [x for x in report.cells if str(output / x.folder) in written]
+    sign = 1 if report.higher else -1
+    best = max(passed, key=lambda x: (sign * x.metrics[report.metric].value, -x.costs["bytes"].value), default=None)
+    for cell in passed:
+        if cell is not best:
+            for path in (output / cell.folder).iterdir():
+                if path.name != CELL:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    report = replace(report, facts={**report.facts, "written": [str(output / best.folder)] if best else []})
+    report.write(output)
+    return report
