@@ -41,7 +41,7 @@ def evaluate(
     options: EvaluationRequest,
     reading: ReadingOptions,
     queries: QueryOptions,
-    search: Annotated[RetrievalOptions, Only(["candidates", "dense_weight", "rerank"])],
+    search: Annotated[RetrievalOptions, Only(["top", "candidates", "dense_weight", "rerank"])],
     json: Json = False,
 ) -> None:
     """Evaluate a trained model: metrics with 95% bootstrap confidence intervals, next to baselines.
@@ -61,6 +61,8 @@ def evaluate(
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk[/]
 
     [cyan]glassformer evaluate notes.store --queries queries.csv[/]  recall@k, MRR and nDCG of the search methods
+
+    [cyan]glassformer evaluate notes.store --queries dev.json --reader runs/reader/model[/]  and of the answers
     """
     if queries.queries is not None or (Path(run).expanduser() / INDEX_FILE).is_file():
         _evaluate_store(run, queries, search, options, reading, json)
@@ -110,7 +112,7 @@ def _evaluate_store(
         report = evaluate_store(
             store, queries.queries, search, columns=options.columns, bar=progress_bar,
             reading={**(options.format or {}), **reading.keywords()},
-            loading={} if options.device is None else {"device": options.device},
+            loading={} if options.device is None else {"device": options.device}, reader=queries.reader,
         )  # fmt: skip
     if html is not None:
         write_page(html, report_page(report))

@@ -10,6 +10,7 @@ The answer names the passages that it is from, and their places in the files.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,13 +175,8 @@ def ask(
     if isinstance(reader, GenerativeReader):
         return _written(result, reader, timer)
     spans: list[PassageSpan] = []
-    boundaries: list[list[BoundaryScore]]
-    with timer.stage("read", spans), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
-        if isinstance(reader, Reader):
-            some, boundaries = reader.read_with_boundaries(question, result.matches, top=1 + OTHERS)
-        else:
-            some, boundaries = reader.read(question, result.matches, top=1 + OTHERS), []
+    with timer.stage("read", spans):
+        some, boundaries = _spans(reader, question, result.matches, 1 + OTHERS)
         spans += some
     first, *others = spans
     more: dict[str, Any] = {
@@ -217,6 +213,25 @@ def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> An
     return GenerativeReader(
         loaded, check=check, threshold=options.support, answer_tokens=options.answer_tokens, language=language
     )
+
+
+def _spans(
+    reader: Reader | RelevanceReader, question: str, passages: Sequence[PassageMatch], top: int
+) -> tuple[list[PassageSpan], list[list[BoundaryScore]]]:
+    """Answers in passages, and the scores of their boundaries where the reader gives some."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
+        if isinstance(reader, Reader):
+            return reader.read_with_boundaries(question, passages, top=top)
+        return reader.read(question, passages, top=top), []
+
+
+def read_text(reader: AnyReader, question: str, passages: Sequence[PassageMatch]) -> str:
+    """The answer of any reader to a question, from at least one passage, without its citations; "" = there is none."""
+    if isinstance(reader, GenerativeReader):
+        return " ".join(sentence.text for sentence in reader.answer(question, passages).supported)
+    spans, _ = _spans(reader, question, passages, 1)
+    return spans[0].text
 
 
 def _written(result: RetrievalResult, reader: GenerativeReader, timer: StageTimer) -> Answer:

@@ -32,7 +32,10 @@ from glassformer.reports.charts import Chart, Series, SeriesLine
 from glassformer.reports.page import shown_place
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table, percent
-from glassformer.retrieval.options import RetrievalOptions
+from glassformer.retrieval.answer import load_reader
+from glassformer.retrieval.answer_evaluation import METRICS as ANSWER_METRICS
+from glassformer.retrieval.answer_evaluation import ReaderEvaluation, evaluate_answers
+from glassformer.retrieval.options import AskOptions, RetrievalOptions
 from glassformer.retrieval.queries import LabelledQuery, Relevant, read_queries
 from glassformer.retrieval.retriever import Retriever, fused
 from glassformer.retrieval.store import Scored
@@ -115,6 +118,7 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
     unmatched: queries with something relevant that is not in the store; they count as misses
     unanswerable: queries that have no answer by the data; they are left out
     computed: metric → how
+    answers: of a reader, where one was given
     """
 
     query_count: int
@@ -129,6 +133,7 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
     unmatched: list[UnmatchedQuery] = field(default_factory=list)
     unanswerable: int = 0
     computed: dict[str, str] = field(default_factory=lambda: dict(METHODS))
+    answers: ReaderEvaluation | None = None
 
     @property
     def caption(self) -> str:
@@ -168,6 +173,8 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
             )
         if self.unanswerable:
             listed.append(f"{_queries(self.unanswerable)} without an answer by the data: left out")
+        if self.answers is not None:
+            listed.append(self.answers.note)
         if (weight := self.best_weight) is not None and weight != self.dense_weight:
             listed.append(
                 f"dense_weight={weight:g} gives the fusion its highest nDCG@{DEPTH} on these queries, "
@@ -190,6 +197,8 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
         headings = ["method", f"nDCG@{DEPTH}", f"MRR@{DEPTH}", "mean ms a query", "median ms"]
         by_k = [[str(k), *(x.recall[i].cell() for x in self.methods)] for i, k in enumerate(self.ks)]
         tables = [Table(headings, main), Table(["k", *(x.name for x in self.methods)], by_k, "recall@k")]
+        if self.answers is not None:
+            tables.append(self.answers.table())
         if self.differences:
             rows = [[f"{x.method} instead of {x.other}", x.difference.cell(signed=True)] for x in self.differences]
             tables.append(Table(["change", f"nDCG@{DEPTH}"], rows, "Paired differences over queries, 95% intervals"))
@@ -313,6 +322,7 @@ def evaluate_store(
     columns: Mapping[str, str] | None = None,
     reading: Mapping[str, Any] | None = None,
     loading: Mapping[str, Any] | None = None,
+    reader: str | None = None,
     bar: Bar = no_bar,
 ) -> RetrievalEvaluation:
     """Evaluate the search of a store on a file of queries.
@@ -321,7 +331,8 @@ def evaluate_store(
         options: of the search, with the name of a cross-encoder
         columns, reading: as of `read_queries`
         loading: keywords of `load`
-    Raises: as `read_queries` and `evaluate_retrieval`. DataError: there is no store.
+        reader: whose answers are evaluated too: a folder or Hub name
+    Raises: as `read_queries`, `evaluate_retrieval` and `evaluate_answers`. DataError: there is no store.
     """
     options = options or RetrievalOptions()
     retriever = Retriever.open(
@@ -329,7 +340,12 @@ def evaluate_store(
     )
     language = retriever.store.settings.language
     listed = read_queries(queries, columns=columns, language=language, **(reading or {}))
-    return evaluate_retrieval(retriever, listed, options, bar=bar)
+    loaded = None if reader is None else load_reader(AskOptions(reader=reader), language, **(loading or {}))
+    report = evaluate_retrieval(retriever, listed, options, bar=bar)
+    if loaded is None:
+        return report
+    answers = evaluate_answers(retriever, listed, loaded, options, bar=bar)
+    return replace(report, answers=answers, computed={**report.computed, **ANSWER_METRICS})
 
 
 def tune_weight(

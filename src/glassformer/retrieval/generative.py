@@ -258,7 +258,7 @@ class GenerativeReader:
         added = self.model.tokenizer.engine.get_added_tokens_decoder().values()
         contents = {
             token.content.strip() for token in added
-            if token.special or not (token.content[:1].isalnum() and token.content[-1:].isalnum())
+            if token.special or (len(token.content) > 1 and not (token.content[0] + token.content[-1]).isalnum())
         }  # fmt: skip
         listed = sorted(filter(None, contents), key=len, reverse=True)
         return [re.compile("|".join(map(re.escape, listed)), re.IGNORECASE), CHAT_MARKER] if listed else [CHAT_MARKER]

@@ -108,6 +108,14 @@ class QueryOptions(Schema):
             EVALUATION,
         ),
     ] = None
+    reader: Annotated[
+        str | None,
+        Doc(
+            "Evaluate the answers of this reader too, a folder or Hub name: after the search, and given the right "
+            "passage.",
+            EVALUATION,
+        ),
+    ] = None
     html: Annotated[Path | None, Doc("Write the report to this HTML file (self-contained) as well.", EVALUATION)] = None
 
 

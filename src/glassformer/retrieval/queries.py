@@ -48,15 +48,17 @@ class Relevant(NamedTuple):
         return not self.texts or any(text in folded(passage.text) for text in self.texts)
 
     def is_in(self, store: Store) -> bool:
-        """Has a store one of them? A passage that contains a text shares its words, so BM25 looks it up."""
+        """Has a store one of them?"""
         if self.file and self.file not in store.documents():
             return False
+        return not self.texts or any(True for _ in self.passages_in(store))
+
+    def passages_in(self, store: Store) -> Iterator[PassageMatch]:
+        """Those of a store that contain a text: they share its words, so BM25 looks them up."""
         only = Filter(folder=self.file) if self.file else EVERYTHING
-        return not self.texts or any(
-            self.matches(passage)
-            for text in self.texts
-            for passage in store.matches([id for id, _ in store.search_words(text, LOOKED_AT, only)])
-        )
+        for text in self.texts:
+            passages = store.matches([id for id, _ in store.search_words(text, LOOKED_AT, only)])
+            yield from (passage for passage in passages if self.matches(passage))
 
     def __str__(self) -> str:
         return ": ".join(filter(None, [self.file, " or ".join(self.texts)]))
@@ -67,11 +69,15 @@ class LabelledQuery(NamedTuple):
 
     where: its place in the file, for messages
     relevant: several where several documents are; () = the data says that there is no answer
+    answers: true ones, of which any is right; () = the row has none
+    context: the text that has the answer; "" = the row has none
     """
 
     question: str
     relevant: tuple[Relevant, ...]
     where: str
+    answers: tuple[str, ...] = ()
+    context: str = ""
 
 
 @lru_cache(maxsize=4096)
@@ -104,8 +110,16 @@ def read_queries(
         question = values["question"]
         if not isinstance(question, str) or not question.strip():
             raise DataError(f"{where}: the question is {safe_repr(question)}; it must be a text")
-        queries.append(LabelledQuery(question, tuple(_relevant(values, where, language)), where))
+        relevant = tuple(_relevant(values, where, language))
+        context = values["context"] if isinstance(values["context"], str) else ""
+        queries.append(LabelledQuery(question, relevant, where, tuple(_true_answers(values, where)), context))
     return queries
+
+
+def _true_answers(values: Mapping[str, Any], where: str) -> list[str]:
+    """The texts that answer the question of a row, each once."""
+    located = [] if values["answers"] is None else _answers(values["answers"], where)
+    return list(dict.fromkeys([*_texts(values["answer"], "answer", where), *(text for _, text in located)]))
 
 
 def _relevant(values: Mapping[str, Any], where: str, language: str) -> Iterator[Relevant]:
