@@ -54,7 +54,7 @@ TOGETHER = 1 << 20
 """Occurrences that are read together."""
 ROUNDING = 2e-5
 """Relative error of a sum in 32 bits, at most: of 200 terms, each addition rounds by 6e-8."""
-FREQUENT = 32
+FREQUENT = 16
 """A term in more than 1 of so many passages is worth the time of finding out whether it can be skipped."""
 LOOKUP = 16
 """Looking up a passage in the postings of a term takes the time of adding so many postings."""
@@ -434,13 +434,14 @@ def _add(
     Returns: how many terms were added, and the score that the best passages reach.
     """
     for number, (postings, weight) in enumerate(terms):
-        if len(postings.rows) * FREQUENT > len(norms):
-            least = max(least, _least(scores[scores > least], limit))
+        # No passage has more than the terms before it add at most.
+        if len(postings.rows) * FREQUENT > len(norms) and rest[number] < rest[0] - rest[number]:
+            least = max(least, _least(scores[np.flatnonzero(scores > least)], limit))
         if rest[number] < least:
             return number, least
         places = postings.rows.astype(np.intp)
         np.add.at(scores, places, _parts(postings.counts, norms[places], weight))
-    return len(terms), max(least, _least(scores[scores > least], limit))
+    return len(terms), max(least, _least(scores[np.flatnonzero(scores > least)], limit))
 
 
 def _parts(counts: np.ndarray, norms: np.ndarray, weight: float) -> np.ndarray:
