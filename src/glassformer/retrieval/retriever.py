@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,6 +194,10 @@ class Retriever:
         of_reranker = {**loading, "revision": None}  # a revision is that of the encoder
         return cls(opened, encoder, reranker=None if reranker is None else load(reranker, **of_reranker))
 
+    @cached_property
+    def _stems_note(self) -> str:  # reads the files of a package
+        return self.store.settings.stems_note()
+
     def search(self, question: str, options: RetrievalOptions | None = None) -> RetrievalResult:
         """Find passages for a question.
 
@@ -220,7 +225,7 @@ class Retriever:
         ]
         if "bm25" in scores:
             matches = with_words(question, matches, self.store)
-        notes = [note] if "bm25" in scores and (note := self.store.settings.stems_note()) else []
+        notes = [self._stems_note] if "bm25" in scores and self._stems_note else []
         return RetrievalResult(
             question=question, method=ranked.method, matches=matches, stages=timer.stages, notes=notes
         )

@@ -5,7 +5,7 @@
                                  when it is complete, and the first goes
           lock                   of the one writer
           5f0c…-9be1….ann        the approximate index of 100,000 vectors or more: derived, and made again when stale
-          5f0c…-07d2….bm25       the inverted index of 10,000 passages or more: derived too, see `sqlite_words.py`
+          5f0c…-07d2….bm25       the inverted index of 1,000 passages or more: derived too, see `sqlite_words.py`
 
 BM25 is that of FTS5, k₁ = 1.2 and b = 0.75:
 
