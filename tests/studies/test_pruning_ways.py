@@ -128,3 +128,16 @@ def test_rows_are_needed(source: Source, name: str, tmp_path: Path) -> None:
     without = Source(source.folder, source.config, None, None, source.validation)
     with pytest.raises(GlassformerError, match=r"needs .* rows"):
         way(without, way.parse({}), tmp_path / "out")
+
+
+def test_a_run_with_a_section_is_trained_evaluated_and_opened(tmp_path: Path) -> None:
+    values = sizes_values(tmp_path)
+    del values["study"]
+    values["data"] |= {"train": "far.csv", "validation": "test.csv"}
+    values["training"] |= {"epochs": 4}
+    values["pruning"] = {"method": "movement", "sparsity": 0.8, "every": 1}
+    config = parse_config(values)
+    train_run(config, configured_trainer(config), evaluate=True)
+    run = open_run(config.output)
+    assert run.config.pruning == config.pruning
+    assert sparsity_of(prunable_weights(load(run.folder / "model").network)).sparsity == pytest.approx(0.8, abs=0.01)

@@ -16,6 +16,7 @@ from glassformer.errors import ConfigError
 from glassformer.runs.config import parse_config
 from glassformer.runs.folder import read_event_log
 from glassformer.training.callbacks import Callback
+from tests.training.crews import together
 from tests.training.tiny import BERT, GPT2, STILL, Words, digest, model_of, some, trainer_of
 
 QUICK: dict[str, Any] = {"begin": 0.2, "end": 0.6, "every": 2}
@@ -190,3 +191,28 @@ def test_times_and_networks_that_make_no_sense() -> None:
     network.requires_grad_(False)
     with pytest.raises(ConfigError, match="nothing to prune"):
         WeightPruning(network, PruningSpec(), 10)
+
+
+def test_two_processes_choose_the_same_masks(tmp_path: Path) -> None:
+    same: dict[str, Any] = {
+        "config": {**BERT, **STILL},
+        "pruning": METHODS["movement"],
+        "steps": 20,
+        "epsilon": 1e-3,
+        "learning_rate": 1e-3,
+        "validation": some(9, seed=3),
+    }
+    expected = trainer_of(tmp_path / "alone", **same).train()
+
+    def work() -> Any:
+        trainer = trainer_of(tmp_path / "both", **same)
+        result = trainer.train()
+        share = sparsity_of(prunable_weights(trainer.model.network)).sparsity
+        mine = digest(trainer), share, result.metrics["loss"]
+        trainer.distributed.close()
+        return mine
+
+    (one, share, loss), (other, *_) = together(work, tmp_path)
+    assert one == other
+    assert share == pytest.approx(0.75, abs=0.01)
+    assert loss == pytest.approx(expected.metrics["loss"], abs=1e-3)
