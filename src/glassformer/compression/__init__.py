@@ -1,1 +1,1 @@
-"""Compression of a network: low-rank adapters, and quantisation; each method with its paper."""
+"""Compression of a network: low-rank adapters, quantisation, pruning; each method with its paper."""
