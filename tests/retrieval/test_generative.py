@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import glassformer
 from glassformer import DataError, Model, UnsupportedError
+from glassformer.errors import MissingExtraError
 from glassformer.retrieval.generative import (
     INSTRUCTION,
     NOT_THERE,
@@ -255,6 +257,13 @@ def test_models_that_do_not_write(family: str, task: str | None, tmp_path: Path)
         UnsupportedError, match="a generative reader is a language model or an encoder-decoder of texts"
     ):
         GenerativeReader(glassformer.load(make_folder(tmp_path / "model", family, task=task)))
+
+
+def test_the_package_for_constraints_is_missing(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    with pytest.raises(MissingExtraError, match=r"glassformer\[constrain\]"):
+        GenerativeReader(model)
+    GenerativeReader(glassformer.load(make_folder(tmp_path / "model", "t5", task="translation")))  # needs none
 
 
 def test_a_small_language_model_of_stories(shared: Path) -> None:

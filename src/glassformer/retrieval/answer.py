@@ -60,8 +60,7 @@ class Answer(Report, kind="answer"):
     passage: the one that it is from, among `matches`; None = there is no answer
     start, stop: its characters in the document; those of the passage where it was written
     score: of the answer, the reader's and the search's joined (`retrieval/reader.py`); of a sentence, its similarity to
-        the question
-        of sentences that were written, the lowest support
+        the question; of sentences that were written, the lowest support
     others: answers of the reader that are less likely, the best first
     sentences: that a generative reader wrote, each with its passage; those without one are not in the answer
     read: passages that it read, by their numbers among `matches`

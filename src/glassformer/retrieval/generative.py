@@ -30,6 +30,7 @@ import torch
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import counted
 from glassformer.files.schema import Schema
+from glassformer.generation.constrain import regex
 from glassformer.generation.generate import generate, generation_defaults
 from glassformer.model import Model
 from glassformer.retrieval.fusion_in_decoder import generate_fused
@@ -124,7 +125,8 @@ class GenerativeReader:
         threshold: least score of a passage that supports a sentence
         answer_tokens: longest answer; None = 256, and at most a quarter of the model's window
         language: of the passages, by whose rules sentences end
-    Raises: UnsupportedError: the model does not write text.
+    Raises: UnsupportedError: the model does not write text. MissingExtraError: the package for constrained decoding is
+        not installed.
     """
 
     def __init__(
@@ -141,6 +143,8 @@ class GenerativeReader:
                 "a generative reader is a language model or an encoder-decoder of texts; this "
                 f"{model.family.model_type!r} model is for {model.task}"
             )
+        if not model.is_encoder_decoder:
+            regex(answer_pattern(1))  # where the package for it is missing, before a question is asked
         self.model, self.threshold, self.language = model, threshold, language
         self.check: SupportCheck = WordOverlap(language) if check is None else check
         room = ANSWER_TOKENS if self.window is None else max(1, self.window // 4)
@@ -271,7 +275,7 @@ class GenerativeReader:
         Args:
             passages: the best first, as a search gives them
             timer: records the stages
-        Raises: as `prompt`. MissingExtraError: the package for constrained decoding is not installed.
+        Raises: as `prompt`.
         """
         timer = timer or StageTimer()
         with timer.stage("prompt", read := []):
