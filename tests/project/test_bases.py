@@ -19,7 +19,6 @@ EXCEPTIONS = frozenset(
     models.deberta.convolution:ConvolvedBlock models.deberta.convolution:ConvolvedBlockSpec
     models.modernbert.heads:TransformPooler models.modernbert.heads:TransformTokenClassifier
     models.musicgen_decoder.network:CosineFirst models.musicgen_decoder.network:CosineFirstSpec
-    retrieval.sqlite_store:SqliteStore
     models.t5.network:T5 speech.sound_page:TranscriptionPage tasks.causal.task:Causal
     tasks.classify.frames:TagAudio tasks.columns:RowTask tasks.seq2seq.generated:ReferenceTask
     """.split()

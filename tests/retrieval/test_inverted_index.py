@@ -12,7 +12,8 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.retrieval import inverted_index as module
-from glassformer.retrieval.inverted_index import InvertedIndex, inverse_frequency, write_inverted_index
+from glassformer.retrieval.bm25 import inverse_frequency
+from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
 from glassformer.retrieval.mapped import MAX_HEADER, PREFIX
 
 DRAW = np.random.default_rng(0)

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from glassformer.retrieval.answer import Answer
     from glassformer.retrieval.retriever import RetrievalResult, Retriever
 
-StorePath = Annotated[
-    str,
-    typer.Option("--store", "-s", help="Store that `glassformer index` made: its folder."),
-]
+StorePath = Annotated[str, typer.Option("--store", "-s", help="Store: a folder, or postgresql://USER@HOST/DATABASE.")]
 Html = Annotated[
     Path | None,
     typer.Option(

@@ -23,6 +23,7 @@ from glassformer.evaluation.options import EvaluationRequest
 from glassformer.files.schema import given
 from glassformer.progress import progress_bar, spinner
 from glassformer.retrieval.options import INDEX_FILE, QueryOptions, RetrievalOptions
+from glassformer.retrieval.postgres_database import is_address
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import Evaluation
@@ -64,7 +65,7 @@ def evaluate(
 
     [cyan]glassformer evaluate notes.store --queries dev.json --reader runs/reader/model[/]  and of the answers
     """
-    if queries.queries is not None or (Path(run).expanduser() / INDEX_FILE).is_file():
+    if queries.queries is not None or is_address(run) or (Path(run).expanduser() / INDEX_FILE).is_file():
         _evaluate_store(run, queries, search, options, reading, json)
         return
     if unused := {**given(queries), **given(search)}:
@@ -100,7 +101,7 @@ def _evaluate_store(
 ) -> None:
     """Evaluate the search of a store. Raises: ConfigError: no queries, or an option of a model's evaluation."""
     if queries.queries is None:
-        raise ConfigError(f"{store} is a store of documents; give queries= FILE, of questions with a file or an answer")
+        raise ConfigError("this is a store of documents; give queries= FILE, of questions with a file or an answer")
     if unused := given(options).keys() - {"columns", "device", "format"}:
         raise ConfigError(f"{min(unused)}= is for the evaluation of a model; with queries= a store is evaluated")
     with notes():

@@ -18,10 +18,15 @@ from glassformer.retrieval.options import DocumentOptions, StoreOptions
 
 @command
 def index(
-    folder: Annotated[Path, typer.Argument(help="Folder of documents; with --status a store.", show_default=False)],
+    folder: Annotated[str, typer.Argument(help="Folder of documents; with --status a store.", show_default=False)],
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Store to make, or to bring up to date.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Store to make, or to bring up to date: a folder, or a PostgreSQL database: postgresql://USER@HOST/NAME.",
+        ),
     ] = None,
     options: StoreOptions,
     files: DocumentOptions,
@@ -39,6 +44,8 @@ def index(
 
     [cyan]glassformer index notes --output notes.store --model none[/]  search by words alone, without a model
 
+    [cyan]glassformer index notes --output postgresql://me@db.example/notes[/]  into a PostgreSQL database with pgvector
+
     [cyan]glassformer index notes.store --status[/]  what is in it, and which files could not be read
     """
     if status:
@@ -48,12 +55,12 @@ def index(
         show(report_of(open_store(folder), folder), json)
         return
     if output is None:
-        raise DataError(
-            f"--output is missing; give the folder of the store that is made: --output {folder.name or 'notes'}.store"
-        )
+        name = Path(folder).name or "notes"
+        raise DataError(f"--output is missing; give the folder of the store that is made: --output {name}.store")
     with notes():
         with spinner("loading the model"):
             from glassformer.retrieval.indexing import index_folder, model_and_options
+            from glassformer.retrieval.opening import shown_store
 
             model, chosen, remark = model_and_options(output, options, **given(loading))
         if remark:
@@ -63,4 +70,4 @@ def index(
         )
     show(report, json)
     if not json:
-        show_next([f'glassformer ask "your question" --store {output}'] if report.passage_count else [])
+        show_next([f'glassformer ask "your question" --store {shown_store(output)}'] if report.passage_count else [])

@@ -9,6 +9,7 @@ Read in this order:
     formats/         a file → Document, one module a format; folder.py: which files; document.py
     splitter.py      Document → passages; passage.py
     store.py         what a store does; sqlite_store.py: one SQLite file; words.py: its full-text terms
+    postgres_store.py  a PostgreSQL database with pgvector; postgres_database.py: connections, errors, the one writer
     indexing.py      folder → store, or what changed in it; embedder.py: passages and questions → vectors
     vectors.py       exact search over vectors; clusters.py: k-means
     retriever.py     question → passages: BM25, dense, fusion, re-ranking, diversity

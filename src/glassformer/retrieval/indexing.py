@@ -29,10 +29,9 @@ from glassformer.retrieval.document import Document
 from glassformer.retrieval.embedder import PassageEmbedder, settings_of, unloadable
 from glassformer.retrieval.folder import FolderFile, Skipped, content_hash, walk
 from glassformer.retrieval.formats import read_document
-from glassformer.retrieval.opening import open_store, writing_store
+from glassformer.retrieval.opening import open_store, shown_store, store_exists, store_folder, writing_store
 from glassformer.retrieval.options import (
     DEFAULT_MODEL,
-    INDEX_FILE,
     NO_MODEL,
     DocumentOptions,
     PassageOptions,
@@ -60,7 +59,7 @@ class Unread(Schema):
 class StoreReport(Report, kind="store"):
     """What a store holds, and what the last indexing did.
 
-    store: its folder
+    store: its folder, or its address
     document_count, passage_count: of those that can be searched
     model: that embedded them; None = search by words alone
     changes: files by what became of them: added, changed, renamed, unchanged, removed
@@ -107,13 +106,13 @@ class StoreReport(Report, kind="store"):
         return [Table(["not read", "reason"], rows, left=2)] if rows else []
 
 
-def report_of(store: Store, where: object, **done: object) -> StoreReport:
+def report_of(store: Store, where: str | Path, **done: object) -> StoreReport:
     """What a store holds."""
     counts = store.counts()
     unread = [Unread(file=name, reason=reason) for name, reason in store.problems()]
     return StoreReport(
-        store=str(where), document_count=counts.documents, passage_count=counts.passages, model=store.settings.model,
-        unread=unread, **done,  # type: ignore[arg-type] # the fields that say what was done
+        store=shown_store(where), document_count=counts.documents, passage_count=counts.passages,
+        model=store.settings.model, unread=unread, **done,  # type: ignore[arg-type] # the fields that say what was done
     )  # fmt: skip
 
 
@@ -131,7 +130,7 @@ def index_folder(
 
     Args:
         folder: of the documents
-        store: a folder; made where it is not there
+        store: a folder, made where it is not there; or the address of a PostgreSQL database
         model: embeds passages; None = search by words alone
         options: of passages; `options.model`: how the model is called in the store
         files: which are read
@@ -145,7 +144,8 @@ def index_folder(
     if not root.is_dir():
         kind = "not a folder" if root.exists() else "no such folder"
         raise DataError(f"{folder}: {kind}; give the folder of your documents")
-    if root.resolve().is_relative_to(as_path(store).expanduser().resolve()):
+    own = store_folder(store)
+    if own is not None and root.resolve().is_relative_to(own.resolve()):
         raise DataError(
             f"{store}: the documents are in this folder; give the store one of its own, such as {folder}.store"
         )
@@ -157,7 +157,7 @@ def index_folder(
         embedder = None if model is None else PassageEmbedder(model, settings)
         indexing = Indexing(opened, embedder, files or DocumentOptions())
         start = time.perf_counter()
-        indexing.run(root, bar, leave_out=as_path(store).expanduser())
+        indexing.run(root, bar, leave_out=own)
         return report_of(
             opened, store, changes=dict(indexing.changes), embedded=indexing.embedded,
             seconds=time.perf_counter() - start, warning=opened.settings.stems_note(),
@@ -305,7 +305,9 @@ def _unknown(listed: Iterable[FolderFile | Skipped], names: Iterable[str]) -> se
     return {name for name in names if name in places or name.startswith(folders)}
 
 
-def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tuple[Model | None, StoreOptions, str]:
+def model_and_options(
+    store: str | Path, options: StoreOptions, **loading: Any
+) -> tuple[Model | None, StoreOptions, str]:
     """The model of an index and its options: what is not given is as in a store that is there already.
 
     Args:
@@ -315,7 +317,7 @@ def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tup
     Raises: DataError, ConfigError: the model cannot be loaded.
     """
     wanted = options.model
-    if (store / INDEX_FILE).exists():
+    if store_exists(store):
         with closing(open_store(store)) as opened:
             settings = opened.settings
         there = {name: getattr(settings, name) for name in ("size", "overlap", "language")}

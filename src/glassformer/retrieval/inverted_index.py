@@ -25,7 +25,6 @@ Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM
 
 from __future__ import annotations
 
-import math
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,11 +39,9 @@ from glassformer.errors import DataError
 from glassformer.files import as_path
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.files.schema import Count, at_least
+from glassformer.retrieval.bm25 import K1, B
 from glassformer.retrieval.mapped import MAX_HEADER, ArraysHeader, damaged, map_arrays, write_arrays
 
-K1, B = 1.2, 0.75
-LEAST_IDF = 1e-6
-"""Of terms in half of the passages or more, as FTS5 has it."""
 MAGIC = b"GLASSBM2"
 SATURATED = 255
 """tf in a byte: this, or more."""
@@ -58,12 +55,6 @@ FREQUENT = 16
 """A term in more than 1 of so many passages is worth the time of finding out whether it can be skipped."""
 LOOKUP = 16
 """Looking up a passage in the postings of a term takes the time of adding so many postings."""
-
-
-def inverse_frequency(total: int, count: int) -> float:
-    """idf of BM25: how much a term tells that `count` of `total` passages have."""
-    weight = math.log((total - count + 0.5) / (count + 0.5))
-    return weight if weight > 0 else LEAST_IDF
 
 
 @dataclass(frozen=True, kw_only=True)

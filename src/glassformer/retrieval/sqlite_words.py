@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
@@ -25,24 +25,14 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.retrieval.inverted_index import (
-    K1,
-    LEAST_IDF,
-    B,
-    InvertedIndex,
-    inverse_frequency,
-    write_inverted_index,
-)
+from glassformer.retrieval.bm25 import K1, frequent_score, scores_by_term, term_weights
+from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
 from glassformer.retrieval.mapped import damaged, warn_of_damage
 from glassformer.retrieval.store import Scored, TermScore
 from glassformer.retrieval.words import match_expression, query_terms
 
-MAX_QUERY_TERMS = 200
-"""Of a long question, the rarest terms."""
 INDEXED_FROM = 1_000
 """Passages from which an inverted index is made: FTS5 takes a millisecond for so many, and the index half of one."""
-TELLING_FROM = 100
-"""Passages from which a term that half of them have tells nothing: of three, two may well have the word asked for."""
 STALE = 0.02
 """Share of the passages that came or went since an index was made, from which it is made again."""
 GROWN = 0.5
@@ -232,7 +222,7 @@ class WordSearch:
         asked, state = query_terms(question, self._language), self.state()
         for term in set(asked) - state.counts.keys():
             state.counts[term] = self._count(term)
-        weights = _weights(state, asked)
+        weights = term_weights(state.passages, {term: state.counts[term] for term in asked})
         return [
             [
                 TermScore(term, state.counts[term], weights[term], tf, score)
@@ -244,7 +234,7 @@ class WordSearch:
     def _by_fts(self, state: WordState, asked: list[str], limit: int, condition: str, values: Sequence[Any]) -> Scored:
         for term in set(asked) - state.counts.keys():
             state.counts[term] = self._count(term)
-        weights = _weights(state, asked)
+        weights = term_weights(state.passages, {term: state.counts[term] for term in asked})
         if not weights:
             return []
         within = f" AND rowid IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
@@ -253,7 +243,7 @@ class WordSearch:
             "ORDER BY score DESC, rowid LIMIT ?",
             (match_expression(list(weights)), *values, limit),
         ).fetchall()
-        least = _floor(state, weights)
+        least = frequent_score(state.passages, weights.values())
         if rows and rows[0][1] <= least:
             least = 0.0
         return [(int(id), float(score)) for id, score in rows if score > least]
@@ -281,13 +271,13 @@ class WordSearch:
             rows = lists[term].rows
             there = len(rows) if state.present is None else int(state.present[rows].sum())
             state.counts[term] = there + (self._count(term, index.newest) if state.newer else 0)
-        weights = _weights(state, asked)
+        weights = term_weights(state.passages, {term: state.counts[term] for term in asked})
         rows_allowed = state.present
         if allowed is not None:
             within = index.holds(allowed)
             rows_allowed = within if rows_allowed is None else within & rows_allowed
         with_weights = {term: (lists[term], weight) for term, weight in weights.items()}
-        for least in dict.fromkeys((_floor(state, weights), 0.0)):
+        for least in dict.fromkeys((frequent_score(state.passages, weights.values()), 0.0)):
             rows, scores = index.best(with_weights, limit, state.mean_length, rows_allowed, least)
             best = list(zip(index.ids[rows].tolist(), scores.tolist(), strict=True))
             if state.newer:
@@ -347,30 +337,11 @@ class WordSearch:
         query = "SELECT headings, text FROM passages WHERE id = ?"
         row = self._database.execute(query, (id,)).fetchone()
         listed = self._terms_of(*row) if row else []  # another process may have removed it since it was searched
-        norm = K1 * (1 - B + B * len(listed) / mean_length)
-        for term, weight in weights.items():
-            prefix = term.removesuffix("*")
-            tf = sum(x.startswith(prefix) for x in listed) if term.endswith("*") else listed.count(term)
-            if tf:
-                yield term, tf, weight * (tf * (K1 + 1) / (tf + norm))
+        yield from scores_by_term(listed, weights, mean_length)
 
 
 def _order(scored: tuple[int, float]) -> tuple[float, int]:
     return -scored[1], scored[0]
-
-
-def _weights(state: WordState, asked: Iterable[str]) -> dict[str, float]:
-    """idf of the terms that are in the store, the rarest first."""
-    counts = {term: state.counts[term] for term in asked if state.counts[term]}
-    rarest = sorted(counts, key=counts.__getitem__)[:MAX_QUERY_TERMS]
-    return {term: inverse_frequency(state.passages, counts[term]) for term in rarest}
-
-
-def _floor(state: WordState, weights: Mapping[str, float]) -> float:
-    """The most that terms add which are in half of the passages or more; 0 = of few passages, these may tell much."""
-    if state.passages < TELLING_FROM:
-        return 0.0
-    return (K1 + 1) * LEAST_IDF * sum(weight <= LEAST_IDF for weight in weights.values())
 
 
 def _variable_int(data: bytes) -> int:

@@ -1,0 +1,428 @@
+"""A store in a PostgreSQL database, with vectors by pgvector: where several machines search, or one disk is not enough.
+
+    glassformer.store       which tables answer: version, tables
+    passages_3fa1….*        tables, in a schema that is named by the settings; those of a new model are written to a
+                            second schema, which answers when it is complete; the next indexing removes the first
+
+Terms are ours (`words.py`), in an inverted index, `postings(term, passage, tf, length)`, and scores those of a store in
+SQLite: BM25 with k₁ = 1.2 and b = 0.75. The ranks of PostgreSQL's own full-text search know neither how rare a term is
+nor how long passages are. Rare terms choose the passages, as far as the others together cannot bring one more among the
+best (MaxScore); of these, the frequent ones are looked up.
+
+Vectors are `halfvec`, compared exactly with a question in 32 bits; from 100,000 an HNSW index chooses those that are.
+
+Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; Turtle and Flood 1995,
+"Query evaluation: strategies and optimizations" (MaxScore); Malkov and Yashunin 2018, "Efficient and robust approximate
+nearest neighbor search using Hierarchical Navigable Small World graphs".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import DataError
+from glassformer.files.schema import parse
+from glassformer.reports.report import plain
+from glassformer.retrieval.bm25 import K1, B, frequent_score, scores_by_term, term_weights
+from glassformer.retrieval.postgres_database import PostgresDatabase
+from glassformer.retrieval.store import EVERYTHING, TOGETHER, VERSION, Filter, Scored, Store, StoreSettings, TermScore
+from glassformer.retrieval.words import query_terms
+
+APPROXIMATE_FROM = 100_000
+"""Vectors from which a search asks an HNSW index; fewer are compared with each question in some 50 ms."""
+SEARCHED = 2
+"""Neighbours that the index is asked for, for each that is wanted: `hnsw.ef_search`."""
+MAX_WIDTH = 4_000
+"""Dimensions that an HNSW index takes."""
+MAX_PLAIN_WIDTH = 3_500
+"""Dimensions of vectors that are kept in their row, which has to fit into a page of 8 kB."""
+MAX_SCORED = 10_000
+"""Postings of rare terms that choose passages in the first attempt: some 25 ms."""
+LONGEST_TERM = 200
+"""Characters of a term; PostgreSQL's index has a limit. Of a longer one the rest is a hash."""
+OLDEST_VECTOR = (0, 8)
+"""Of pgvector: with searches in an index that go on until there are enough results which may be shown."""
+
+SCHEMA = """
+CREATE TABLE settings(name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE newest(name text PRIMARY KEY, id bigint NOT NULL);
+CREATE TABLE contents(id bigint PRIMARY KEY, hash text COLLATE "C" UNIQUE NOT NULL, title text NOT NULL,
+                      metadata text NOT NULL, problem text NOT NULL, complete integer NOT NULL);
+CREATE TABLE documents(name text COLLATE "C" PRIMARY KEY, content bigint NOT NULL REFERENCES contents);
+CREATE INDEX documents_of ON documents(content);
+CREATE TABLE problems(name text NOT NULL, reason text NOT NULL);
+CREATE TABLE passages(id bigint PRIMARY KEY, content bigint NOT NULL REFERENCES contents, start bigint NOT NULL,
+                      stop bigint NOT NULL, line bigint NOT NULL, page bigint NOT NULL, headings text NOT NULL,
+                      metadata text NOT NULL, text text NOT NULL);
+CREATE INDEX passages_of ON passages(content, id);
+CREATE TABLE vectors(passage bigint PRIMARY KEY, vector {vector} NOT NULL);
+CREATE TABLE postings(term text COLLATE "C", passage bigint, tf integer NOT NULL, length integer NOT NULL,
+                      PRIMARY KEY(term, passage) INCLUDE (tf, length));
+CREATE TABLE frequencies(term text COLLATE "C" PRIMARY KEY, passages bigint NOT NULL);
+"""
+
+# A term that ends with `*` stands for those between it and `high`; its tf is theirs together.
+RANKED = """
+WITH terms AS (SELECT * FROM unnest(?::text[], ?::text[], ?::float8[]) WITH ORDINALITY t(low, high, weight, number)),
+chosen AS (SELECT passage, number, weight, length, sum(tf)::float8 AS tf
+           FROM terms JOIN postings ON term BETWEEN low AND high WHERE number <= ? {within}
+           GROUP BY passage, number, weight, length),
+scored AS MATERIALIZED (
+    SELECT passage, length, sum(weight * (tf * {k} / (tf + {norm}))) AS score FROM chosen GROUP BY passage, length),
+least AS (SELECT coalesce((SELECT score FROM scored ORDER BY score DESC OFFSET ? LIMIT 1), 0) AS least),
+others AS (SELECT * FROM terms WHERE number > ?)
+SELECT passage, score + coalesce((
+    SELECT sum(weight * (tf * {k} / (tf + {norm})))
+    FROM (SELECT weight, sum(tf)::float8 AS tf FROM others JOIN postings ON term BETWEEN low AND high
+          WHERE postings.passage = scored.passage GROUP BY number, weight) looked_up), 0) AS total, least
+FROM scored, least WHERE score + ? >= least ORDER BY total DESC, passage LIMIT ?
+"""
+
+
+def open_database(address: str) -> PostgresStore:
+    """Open the store in a database.
+
+    Raises: DataError: there is none, it is of another version, or the server does not answer. ConfigError: the address.
+    """
+    database = PostgresDatabase(address)
+    tables = _answering(database)
+    if tables is None:
+        raise DataError(
+            f"{database.shown}: no store of documents; `glassformer index FOLDER --output {database.shown}` makes one"
+        )
+    return PostgresStore(database, tables)
+
+
+@contextmanager
+def writing_database(address: str, settings: StoreSettings) -> Iterator[PostgresStore]:
+    """A store in a database to write to, as the one writer, until it is closed.
+
+    Raises: DataError: the server does not answer, or refuses. ConfigError: another process writes; or the address.
+    """
+    store = create_tables(PostgresDatabase(address, is_writer=True), settings)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def database_has_store(address: str) -> bool:
+    """Whether a store is in a database. Raises: DataError: the server does not answer. ConfigError: the address."""
+    database = PostgresDatabase(address)
+    try:
+        return _answering(database) is not None
+    finally:
+        database.close()
+
+
+def create_tables(database: PostgresDatabase, settings: StoreSettings) -> PostgresStore:
+    """Make a store in a database, or go on with one of the same settings.
+
+    Where another one answers there, it does so until `finish` of the new one. Where that one is of the same model in
+    another folder, it continues with the new name.
+    """
+    if (tables := _answering(database)) is not None:
+        there = PostgresStore(database, tables)
+        if settings.continues(there.settings):
+            there.rename_model(settings)
+            _remove_tables(database, {tables})
+            return there
+    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
+    store = PostgresStore(database, f"passages_{digest}", settings)
+    if tables is None:
+        store.switch()
+    _remove_tables(database, {tables, store.tables})
+    return store
+
+
+def _answering(database: PostgresDatabase) -> str | None:
+    """The schema of the tables that answer; None = there is no store. Raises: DataError: it is of another version."""
+    if database.run("SELECT to_regclass('glassformer.store')")[0][0] is None:
+        return None
+    rows = database.run("SELECT version, tables FROM glassformer.store")
+    if not rows:
+        return None
+    version, tables = rows[0]
+    if version != VERSION:
+        raise DataError(
+            f"{database.shown}: the store has version {version}; supported: {VERSION}; index the folder into a new "
+            "database"
+        )
+    return str(tables)
+
+
+def _remove_tables(database: PostgresDatabase, used: set[str | None]) -> None:
+    """Remove tables of other settings: those that answered until the last indexing, or were never complete."""
+    # Not as soon as they are replaced: processes that have the store open go on with them.
+    for (name,) in database.run("SELECT nspname FROM pg_namespace WHERE nspname ~ '^passages_[0-9a-f]{12}$'"):
+        if name not in used:
+            database.run(f'DROP SCHEMA "{name}" CASCADE')
+
+
+class PostgresStore(Store):
+    """A store in a schema of a PostgreSQL database.
+
+    database: its connection
+    tables: the schema
+
+    Args:
+        settings: of a new store; None = it is there
+    """
+
+    def __init__(self, database: PostgresDatabase, tables: str, settings: StoreSettings | None = None) -> None:
+        super().__init__()
+        self.database, self.tables, self._lock = database, tables, database.lock
+        if settings is not None:
+            with self._transaction():
+                self._create(settings)
+        database.search_in(tables, *self._places_of_vector())
+        self.settings = parse(StoreSettings, self._get("settings"))
+
+    def _create(self, settings: StoreSettings) -> None:
+        run = self.database.run
+        if run("SELECT to_regclass(?)", (f"{self.tables}.settings",))[0][0] is not None:
+            return
+        if (encoding := run("SHOW server_encoding")[0][0]) != "UTF8":
+            raise DataError(f"{self.database.shown}: the database is in {encoding}; make one in UTF8: createdb -E UTF8")
+        kind = f"{self._vector_schema()}.halfvec({settings.width})" if settings.width else "bytea"
+        run(f"CREATE SCHEMA {self.tables}")
+        run(f"SET LOCAL search_path TO {self.tables}")
+        for statement in SCHEMA.strip().removesuffix(";").split(";\n"):
+            run(statement.replace("{vector}", kind))
+        storage = "PLAIN" if settings.width <= MAX_PLAIN_WIDTH else "EXTERNAL"
+        run(f"ALTER TABLE vectors ALTER COLUMN vector SET STORAGE {storage}")
+        self._set(settings=plain(settings), edition=0, passages=0, terms=0)
+
+    def _vector_schema(self) -> str:
+        """The schema of pgvector's types, which are installed where they are not. Raises: DataError: they cannot be."""
+        run = self.database.run
+        try:
+            if not self._places_of_vector():
+                run("CREATE EXTENSION vector")
+        except DataError as error:
+            raise DataError(
+                f"{error}; a store with vectors needs the extension pgvector on the server: an administrator installs "
+                "its package, and runs CREATE EXTENSION vector in the database"
+            ) from error
+        version = run("SELECT extversion FROM pg_extension WHERE extname = 'vector'")[0][0]
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_VECTOR:
+            raise DataError(
+                f"{self.database.shown}: pgvector is {version}, and a store needs {'.'.join(map(str, OLDEST_VECTOR))} "
+                "or newer; an administrator installs it, and runs ALTER EXTENSION vector UPDATE"
+            )
+        (place,) = self._places_of_vector()
+        return str(run("SELECT quote_ident(?)", (place,))[0][0])
+
+    def _places_of_vector(self) -> list[str]:
+        rows = self.database.run(
+            "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
+        )
+        return [name for (name,) in rows]
+
+    def close(self) -> None:
+        self.database.close()
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    def _add_vectors(self, ids: Sequence[int], vectors: np.ndarray) -> None:
+        width = vectors.shape[1]
+        row = [
+            ("fields", ">i2"),
+            ("size_of_id", ">i4"),
+            ("id", ">i8"),
+            ("size", ">i4"),
+            ("width", ">i2"),
+            ("unused", ">i2"),
+        ]
+        rows = np.zeros(len(ids), np.dtype([*row, ("vector", ">f2", (width,))]))
+        rows["fields"], rows["size_of_id"], rows["id"] = 2, 8, ids
+        rows["size"], rows["width"], rows["vector"] = 4 + 2 * width, width, vectors
+        with self.database.copying("vectors(passage, vector) FROM STDIN (FORMAT BINARY)") as copy:
+            copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8) + rows.tobytes() + b"\xff\xff")
+
+    def _index_words(self, content: int, *, remove: bool = False) -> None:
+        last, sign, passages, count = 0, -1 if remove else 1, 0, 0
+        query = f"SELECT id, headings, text FROM passages WHERE content = ? AND id > ? ORDER BY id LIMIT {TOGETHER}"
+        while rows := self._run(query, (content, last)):
+            last = rows[-1][0]
+            listed = [(id, list(map(_short, self._terms(headings, text)))) for id, headings, text in rows]
+            postings = [(x, id, tf, len(all_of_it)) for id, all_of_it in listed for x, tf in Counter(all_of_it).items()]
+            if remove:
+                self._run(
+                    "DELETE FROM postings WHERE (term, passage) IN (SELECT * FROM unnest(?::text[], ?::bigint[]))",
+                    ([x[0] for x in postings], [x[1] for x in postings]),
+                )
+            else:
+                with self.database.copying("postings(term, passage, tf, length) FROM STDIN") as copy:
+                    for posting in postings:
+                        copy.write_row(posting)
+            counts = sorted(Counter(x[0] for x in postings).items())
+            self._run(
+                "INSERT INTO frequencies(term, passages) SELECT * FROM unnest(?::text[], ?::bigint[]) "
+                "ON CONFLICT(term) DO UPDATE SET passages = frequencies.passages + excluded.passages",
+                ([term for term, _ in counts], [sign * number for _, number in counts]),
+            )
+            passages, count = passages + len(rows), count + sum(len(all_of_it) for _, all_of_it in listed)
+        self._set(passages=self._get("passages") + sign * passages, terms=self._get("terms") + sign * count)
+
+    def _renew_index(self) -> None:
+        with self._errors():
+            self._run("DELETE FROM frequencies WHERE passages = 0")
+            for table in ("passages", "vectors", "postings", "documents", "contents"):
+                self._run(f"ANALYZE {table}")  # or the server would guess how to search new tables
+            if not 0 < self.settings.width <= MAX_WIDTH:
+                return
+            (count,) = self._run("SELECT COUNT(*) FROM vectors")[0]
+            if count < APPROXIMATE_FROM:
+                self._run("DROP INDEX IF EXISTS nearest")
+            else:  # the server keeps it up to date
+                self._run("CREATE INDEX IF NOT EXISTS nearest ON vectors USING hnsw (vector halfvec_ip_ops)")
+
+    def switch(self) -> None:
+        with self._errors(), self._transaction():
+            self._run("CREATE SCHEMA IF NOT EXISTS glassformer")
+            self._run("CREATE TABLE IF NOT EXISTS glassformer.store(version integer NOT NULL, tables text NOT NULL)")
+            self._run("DELETE FROM glassformer.store")
+            self._run("INSERT INTO glassformer.store(version, tables) VALUES(?, ?)", (VERSION, self.tables))
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
+        condition, values = self._condition(only)
+        within = f"AND passage IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
+        with self._errors(), self._reading():
+            total, terms = self._get("passages"), self._get("terms")
+            asked = map(_short, query_terms(question, self.settings.language))
+            counts = {term: self._frequency(term) for term in asked}
+            weights = term_weights(total, counts)
+            if not weights:
+                return []
+            norm = f"{K1}::float8 * ({1 - B}::float8 + {B}::float8 * length / {terms / total}::float8)"
+            ranked = RANKED.format(k=f"{K1 + 1}::float8", norm=norm, within=within)
+            bounds = [(x[:-1], f"{x[:-1]}\U0010ffff") if x.endswith("*") else (x, x) for x in weights]
+            given = ([low for low, _ in bounds], [high for _, high in bounds], list(weights.values()))
+            # Passages that share frequent terms alone are left out where others share more.
+            least = frequent_score(total, weights.values())
+            chosen = _affordable([counts[term] for term in weights])
+            while True:
+                rest = (K1 + 1) * sum(given[2][chosen:])  # the most that the other terms add
+                rows = self._run(ranked, (*given, chosen, *values, limit - 1, chosen, rest, limit))
+                reached = rows[0][2] if rows else 0.0
+                only_frequent = rest <= least * (1 + 1e-9)
+                if chosen == len(weights) or reached >= rest or (rows and only_frequent and rows[0][1] > least):
+                    break
+                chosen += 1
+                while chosen < len(weights) and (K1 + 1) * sum(given[2][chosen:]) > reached > 0:
+                    chosen += 1  # as many more terms as it takes until the others cannot reach that score
+        if rows and rows[0][1] <= least:
+            least = 0.0
+        return [(int(id), float(score)) for id, score, _ in rows if score > least]
+
+    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
+        with self._errors(), self._reading():
+            total, terms = self._get("passages"), self._get("terms")
+            counts = {term: self._frequency(_short(term)) for term in query_terms(question, self.settings.language)}
+            rows = self._for_each("SELECT id, headings, text FROM passages WHERE id IN ({})", list(map(int, ids)))
+            listed = {id: self._terms(headings, text) for id, headings, text in rows}
+        weights = term_weights(total, counts)
+        return [
+            [
+                TermScore(term, counts[term], weights[term], tf, score)
+                for term, tf, score in scores_by_term(listed.get(int(id), []), weights, terms / max(1, total))
+            ]
+            for id in ids
+        ]
+
+    def _frequency(self, term: str) -> int:
+        """In how many passages a term is."""
+        if term.endswith("*"):
+            query = "SELECT COUNT(DISTINCT passage) FROM postings WHERE term BETWEEN ? AND ?"
+            return int(self._run(query, (term[:-1], f"{term[:-1]}\U0010ffff"))[0][0])
+        return int(sum(x for (x,) in self._run("SELECT passages FROM frequencies WHERE term = ?", (term,))))
+
+    def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
+        given = np.asarray(query, np.float32)
+        if self.settings.similarity == "cosine":
+            given = given / max(float(np.linalg.norm(given)), float(np.finfo(np.float32).tiny))
+        text = "[" + ",".join(map(str, given.tolist())) + "]"
+        condition, values = self._condition(only)
+        complete = (
+            "passage NOT IN (SELECT p.id FROM passages p JOIN contents c ON c.id = p.content WHERE c.complete = 0)"
+        )
+        near, asked = "vectors", []
+        with self._errors(), self._reading():
+            if condition:
+                complete += f" AND passage IN (SELECT p.id FROM passages p WHERE {condition})"
+            elif self._run("SELECT to_regclass('nearest')")[0][0] is not None:
+                self._run("SELECT set_config('hnsw.ef_search', ?, true)", (str(min(1_000, SEARCHED * max(limit, 50))),))
+                self._run("SET LOCAL hnsw.iterative_scan = strict_order")
+                near = (
+                    f"(SELECT passage, vector FROM vectors WHERE {complete} ORDER BY vector <#> ?::halfvec LIMIT ?) v"
+                )
+                complete, asked = "true", [text, SEARCHED * limit]
+            rows = self._run(
+                f"SELECT passage, -(vector::vector <#> ?::vector) AS score FROM {near} WHERE {complete} "
+                "ORDER BY score DESC, passage LIMIT ?",
+                (text, *asked, *values, limit),
+            )
+        return [(int(id), float(score)) for id, score in rows]
+
+    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        read = np.full((len(ids), self.settings.width), np.nan, np.float16)
+        places = {int(id): place for place, id in enumerate(ids)}
+        with self._errors(), self._lock:
+            query = "SELECT passage, vector FROM vectors WHERE passage = ANY(?)"
+            rows = self.database.run(query, (list(places),), binary=True)
+        for id, data in rows:  # its first 4 bytes are the width
+            read[places[id]] = np.frombuffer(data, ">f2", offset=4)
+        return read
+
+    # ------------------------------------------------------------------------------------------------- database
+
+    def _run(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.database.run(query, values)
+
+    def _run_many(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
+        self.database.run_many(query, rows)
+
+    def _new_ids(self, table: str, count: int) -> range:
+        # Not a sequence, which would count what was rolled back.
+        ((last,),) = self._run(
+            "INSERT INTO newest(name, id) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET id = newest.id + excluded.id "
+            "RETURNING id",
+            (table, count),
+        )
+        return range(last - count + 1, last + 1)
+
+    def _has_metadata(self, column: str) -> str:
+        return f"({column}::json ->> ?) = ?"
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        return self.database.block("BEGIN")
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return self.database.block("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return self.database.errors()
+
+
+def _affordable(counts: Sequence[int]) -> int:
+    """How many of the rarest terms choose passages in the first attempt."""
+    together = np.cumsum(counts)
+    return max(1, int(np.searchsorted(together, MAX_SCORED, side="right")))
+
+
+def _short(term: str) -> str:
+    """A term as it is stored: the end of a very long one is a hash."""
+    if len(term) <= LONGEST_TERM:
+        return term
+    return f"{term[:LONGEST_TERM]} {hashlib.sha256(term.encode()).hexdigest()}"
