@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import glassformer
+import glassformer.retrieval.evaluation as evaluation
 from glassformer.cli.app import main
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
@@ -20,10 +21,10 @@ from glassformer.retrieval.evaluation import (
     KS,
     RetrievalEvaluation,
     evaluate_retrieval,
+    evaluate_store,
     ndcg,
     recall,
     reciprocal_rank,
-    tune_weight,
 )
 from glassformer.retrieval.indexing import index_folder
 from glassformer.retrieval.opening import open_store
@@ -244,15 +245,35 @@ def test_the_report(report: RetrievalEvaluation, tmp_path: Path) -> None:
 
 def test_the_weight_of_the_fusion(retriever: Retriever, report: RetrievalEvaluation) -> None:
     scores = dict(zip(report.weights, (x.value for x in report.by_weight), strict=True))
-    assert tune_weight(retriever, read_queries(ROWS)) == report.best_weight
     assert scores[0.5] == pytest.approx(report.methods[2].ndcg_10.value)
     assert scores[0.0] == pytest.approx(report.methods[0].ndcg_10.value)  # words alone, which find every passage
     assert scores[report.best_weight or 0.0] == max(scores.values())
     # all of these rank alike by words alone: of equally good weights the one nearest to 0.5
-    only = read_queries(ROWS[:1])
-    assert tune_weight(retriever, only, weights=[0.0, 0.05]) == 0.05
-    with pytest.raises(ConfigError, match="method is 'fusion', which needs a sentence encoder"):
-        tune_weight(Retriever(retriever.store), only)
+    only = evaluate_retrieval(retriever, read_queries(ROWS[:1]), resamples=10)
+    best = {w for w, x in zip(only.weights, only.by_weight, strict=True) if x.value == 1.0}
+    assert only.best_weight == min(best, key=lambda weight: abs(weight - 0.5)) and 0.0 in best
+
+
+def test_the_best_weight_is_stored_for_later_searches(
+    folder: Path, encoder: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, question = tmp_path / "store", ROWS[0]["question"]
+    index_folder(folder / "documents", store, encoder)
+    retriever = Retriever(open_store(store), encoder)
+    assert retriever.store.dense_weight() is None and retriever.dense_weight(RetrievalOptions()) == 0.5
+    before = retriever.search(str(question)).matches
+    monkeypatch.setattr(evaluation, "WEIGHTS", (0.0, 0.1))
+    tuned = evaluate_store(store, ROWS, tune=True)
+    assert tuned.tuned and tuned.best_weight == retriever.store.dense_weight() == 0.1
+    assert any("is that of the store now, for find and ask" in note for note in tuned.notes)
+    after = retriever.search(str(question)).matches
+    given = retriever.search(str(question), RetrievalOptions(dense_weight=0.1)).matches
+    assert [x.score for x in after] == [x.score for x in given] != [x.score for x in before]
+    assert retriever.search(str(question), RetrievalOptions(dense_weight=0.5)).matches == before
+    again = evaluate_store(store, ROWS)
+    assert again.dense_weight == 0.1 and not again.tuned
+    with pytest.raises(ConfigError, match="a store that has vectors, and no other method"):
+        evaluate_store(store, ROWS, RetrievalOptions(method="bm25"), tune=True)
 
 
 def test_depths(retriever: Retriever) -> None:

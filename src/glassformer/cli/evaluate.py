@@ -42,7 +42,7 @@ def evaluate(
     options: EvaluationRequest,
     reading: ReadingOptions,
     queries: QueryOptions,
-    search: Annotated[RetrievalOptions, Only(["top", "candidates", "dense_weight", "rerank"])],
+    search: Annotated[RetrievalOptions, Only(["top", "method", "candidates", "dense_weight", "rerank"])],
     json: Json = False,
 ) -> None:
     """Evaluate a trained model: metrics with 95% bootstrap confidence intervals, next to baselines.
@@ -61,7 +61,7 @@ def evaluate(
 
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk[/]
 
-    [cyan]glassformer evaluate notes.store --queries queries.csv[/]  recall@k, MRR and nDCG of the search methods
+    [cyan]glassformer evaluate notes.store --queries queries.csv --tune[/]  search methods; tunes the fusion
 
     [cyan]glassformer evaluate notes.store --queries dev.json --reader runs/reader/model[/]  and of the answers
     """
@@ -111,7 +111,7 @@ def _evaluate_store(
 
         html = None if queries.html is None else check_html_path(queries.html)
         report = evaluate_store(
-            store, queries.queries, search, columns=options.columns, bar=progress_bar,
+            store, queries.queries, search, tune=queries.tune, columns=options.columns, bar=progress_bar,
             reading={**(options.format or {}), **reading.keywords()},
             loading={} if options.device is None else {"device": options.device}, reader=queries.reader,
         )  # fmt: skip

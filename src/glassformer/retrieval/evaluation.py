@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,7 @@ from glassformer.reports.table import Table, percent
 from glassformer.retrieval.answer import load_reader
 from glassformer.retrieval.answer_evaluation import METRICS as ANSWER_METRICS
 from glassformer.retrieval.answer_evaluation import ReaderEvaluation, evaluate_answers
-from glassformer.retrieval.options import AskOptions, RetrievalOptions
+from glassformer.retrieval.options import DENSE_WEIGHT, AskOptions, RetrievalOptions
 from glassformer.retrieval.queries import LabelledQuery, Relevant, read_queries
 from glassformer.retrieval.retriever import Retriever, fused
 from glassformer.retrieval.store import Scored
@@ -114,6 +113,7 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
     methods: bm25, dense, fusion, rerank, as far as they apply
     differences: of the best method to each other one
     dense_weight: of the fusion
+    tuned: the best weight on these queries is that of the store from now on
     weights: dense weights that were tried; by_weight: nDCG@10 of the fusion with each
     unmatched: queries with something relevant that is not in the store; they count as misses
     unanswerable: queries that have no answer by the data; they are left out
@@ -127,7 +127,8 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
     ks: list[int]
     methods: list[MethodScores]
     differences: list[MethodDifference] = field(default_factory=list)
-    dense_weight: float = 0.5
+    dense_weight: float = DENSE_WEIGHT
+    tuned: bool = False
     weights: list[float] = field(default_factory=list)
     by_weight: list[Interval] = field(default_factory=list)
     unmatched: list[UnmatchedQuery] = field(default_factory=list)
@@ -175,10 +176,12 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
             listed.append(f"{_queries(self.unanswerable)} without an answer by the data: left out")
         if self.answers is not None:
             listed.append(self.answers.note)
-        if (weight := self.best_weight) is not None and weight != self.dense_weight:
+        if (weight := self.best_weight) is not None and (self.tuned or weight != self.dense_weight):
+            stored = ", and is that of the store now, for find and ask" if self.tuned else ""
             listed.append(
                 f"dense_weight={weight:g} gives the fusion its highest nDCG@{DEPTH} on these queries, "
-                f"{self.by_weight[self.weights.index(weight)]}; report it on other queries than those that chose it"
+                f"{self.by_weight[self.weights.index(weight)]}{stored}; report it on other queries than those that "
+                "chose it"
             )
         return listed
 
@@ -306,7 +309,7 @@ def evaluate_retrieval(
             for name, own in scores.items()
             if name != best
         ],
-        dense_weight=options.dense_weight,
+        dense_weight=retriever.dense_weight(options),
         weights=list(by_weight),
         by_weight=[x.interval for x in by_weight.values()],
         unmatched=_unmatched(searched, retriever),
@@ -319,6 +322,7 @@ def evaluate_store(
     queries: Source,
     options: RetrievalOptions | None = None,
     *,
+    tune: bool = False,
     columns: Mapping[str, str] | None = None,
     reading: Mapping[str, Any] | None = None,
     loading: Mapping[str, Any] | None = None,
@@ -329,10 +333,13 @@ def evaluate_store(
 
     Args:
         options: of the search, with the name of a cross-encoder
+        tune: store the weight of dense search that is best on these queries; searches use it by default
         columns, reading: as of `read_queries`
         loading: keywords of `load`
         reader: whose answers are evaluated too: a folder or Hub name
-    Raises: as `read_queries`, `evaluate_retrieval` and `evaluate_answers`. DataError: there is no store.
+    Raises:
+        DataError: there is no store; and as `read_queries`, `evaluate_retrieval` and `evaluate_answers`
+        ConfigError: there is no fusion whose weight could be chosen
     """
     options = options or RetrievalOptions()
     retriever = Retriever.open(
@@ -340,34 +347,20 @@ def evaluate_store(
     )
     language = retriever.store.settings.language
     listed = read_queries(queries, columns=columns, language=language, **(reading or {}))
+    if tune and (retriever.embedder is None or options.method not in (None, "fusion")):
+        raise ConfigError(
+            "tune chooses the weight of dense search in the fusion: give it a store that has vectors, and no other "
+            "method"
+        )
     loaded = None if reader is None else load_reader(AskOptions(reader=reader), language, **(loading or {}))
     report = evaluate_retrieval(retriever, listed, options, bar=bar)
+    if tune and report.best_weight is not None:
+        retriever.store.set_dense_weight(report.best_weight)
+        report = replace(report, tuned=True)
     if loaded is None:
         return report
     answers = evaluate_answers(retriever, listed, loaded, options, bar=bar)
     return replace(report, answers=answers, computed={**report.computed, **ANSWER_METRICS})
-
-
-def tune_weight(
-    retriever: Retriever,
-    queries: Sequence[LabelledQuery],
-    options: RetrievalOptions | None = None,
-    *,
-    weights: Sequence[float] = WEIGHTS,
-    bar: Bar = no_bar,
-) -> float:
-    """Choose the dense weight of the fusion with the highest nDCG@10 on validation queries, which are searched once.
-
-    Args:
-        queries, options, bar: as of `evaluate_retrieval`
-        weights: to choose from; of equally good ones, that which is nearest to 0.5
-    Raises: DataError: no query with an answer. ConfigError: the retriever has no model.
-    """
-    options = replace(options or RetrievalOptions(), method="fusion")
-    without = copy(retriever)
-    without.reranker = None
-    searched = _search(without, queries, options, bar)
-    return _best_weight({weight: x.value for weight, x in _by_weight(searched, weights, 1).items()})
 
 
 def _best_weight(scores: Mapping[float, float]) -> float:

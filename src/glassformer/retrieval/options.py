@@ -18,6 +18,8 @@ INDEX_FILE = "store.json"
 EVALUATION = "A store of documents"
 WRITTEN = "Written answers"
 
+DENSE_WEIGHT = 0.5
+"""Of dense search in the fusion, where none was chosen on queries."""
 PASSAGE_TOKENS = 256
 """Default passage size: what the usual embedding models were trained with, or more."""
 
@@ -85,8 +87,13 @@ class RetrievalOptions(Schema):
         Count, Doc("Passages of each method that are fused, re-ranked or made diverse.", "Search")
     ] = 100
     dense_weight: Annotated[
-        Annotated[float, at_least(0.0, 1.0)], Doc("Weight of dense search in the fusion, 0 to 1.", "Search")
-    ] = 0.5
+        Annotated[float, at_least(0.0, 1.0)] | None,
+        Doc(
+            "Weight of dense search in the fusion, 0 to 1. "
+            f"Default: what `evaluate --tune` chose for the store, else {DENSE_WEIGHT}.",
+            "Search",
+        ),
+    ] = None
     rerank: Annotated[
         str | None, Doc("Cross-encoder that scores the candidates again: a folder or Hub name.", "Search")
     ] = None
@@ -108,6 +115,13 @@ class QueryOptions(Schema):
             EVALUATION,
         ),
     ] = None
+    tune: Annotated[
+        bool,
+        Doc(
+            "Choose the weight of dense search in the fusion by these queries, and store it for find and ask.",
+            EVALUATION,
+        ),
+    ] = False
     reader: Annotated[
         str | None,
         Doc(

@@ -34,7 +34,7 @@ from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import PassageEmbedder, unit, unloadable
 from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words, with_words
 from glassformer.retrieval.opening import open_store
-from glassformer.retrieval.options import RetrievalOptions
+from glassformer.retrieval.options import DENSE_WEIGHT, RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.store import Filter, Scored, Store
 
@@ -245,7 +245,7 @@ class Retriever:
         if options.folder is not None and not any(scores.values()):
             self._check_folder(options.folder)
         if method == "fusion":
-            scores["fusion"] = fused(scores, options.dense_weight)
+            scores["fusion"] = fused(scores, self.dense_weight(options))
         passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method][:first]])}
         if first is None:  # another process may have removed some since they were searched
             scores = {name: [x for x in ranking if x[0] in passages] for name, ranking in scores.items()}
@@ -256,6 +256,13 @@ class Retriever:
                 pairs = zip(order, np.atleast_1d(again), strict=True)
                 scores["rerank"] = sorted(((id, float(score)) for (id, _), score in pairs), key=lambda x: -x[1])
         return Rankings(method, scores, passages, timer.stages)
+
+    def dense_weight(self, options: RetrievalOptions) -> float:
+        """The weight of dense search in the fusion: that of the options, else of the store, else the default."""
+        if options.dense_weight is not None:
+            return options.dense_weight
+        stored = self.store.dense_weight()
+        return DENSE_WEIGHT if stored is None else stored
 
     def _check_folder(self, folder: str) -> None:
         """Raises: DataError: no document of the store is in this folder."""

@@ -325,6 +325,16 @@ class Store(ABC):
         """A number that is another one after each change of passages."""
         return int(self._get("edition"))
 
+    def dense_weight(self) -> float | None:
+        """The weight of dense search in the fusion that was chosen for this store on queries; None = none was."""
+        rows = self._all("SELECT value FROM settings WHERE name = ?", ("dense_weight",))
+        return float(json.loads(rows[0][0])) if rows else None
+
+    def set_dense_weight(self, weight: float) -> None:
+        """Store the weight of dense search that the fusion has by default."""
+        with self._errors(), self._transaction():
+            self._set(dense_weight=weight)
+
     def documents(self) -> dict[str, str]:
         """Each document and its content."""
         rows = self._all("SELECT name, hash FROM documents JOIN contents ON contents.id = content")
