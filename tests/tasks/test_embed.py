@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +371,30 @@ def test_a_teacher_scores_pairs(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose([margins[i]["scores"] for i in range(8)], (scores - others)[:, None], atol=1e-6)
     own = Embed(glassformer.load(folder), loss="mse", teacher=str(folder))  # a sentence encoder teaches too
     assert trainer_of(own, rows).validate()["loss"] == pytest.approx(0, abs=1e-9)
+
+
+def test_cached_scores_are_those_of_the_teacher_as_it_is(folder: Path, tmp_path: Path) -> None:
+    """A teacher that was trained on has the same name, and other scores."""
+    teacher = make_folder(tmp_path / "teacher", "bert", task="text-classification", num_labels=1, id2label={"0": "x"})
+
+    def scores() -> list[float]:
+        task = Embed(glassformer.load(folder), loss="mse", teacher=str(teacher))
+        examples = task.encode(read_rows(PAIRS), cache=tmp_path / "cache")
+        return [float(examples[i]["scores"][0]) for i in range(len(PAIRS))]
+
+    before = scores()
+    assert scores() == before and len(list((tmp_path / "cache").iterdir())) == 1
+    model = glassformer.load(teacher)
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            parameter.mul_(1.5)
+    model.save_pretrained(tmp_path / "trained")
+    shutil.rmtree(teacher)
+    (tmp_path / "trained").rename(teacher)
+    assert scores() != pytest.approx(before, abs=1e-4)
+    assert scores() == pytest.approx(
+        glassformer.load(teacher).score([(x["text"], x["text_pair"]) for x in PAIRS]), abs=1e-6
+    )
 
 
 def test_the_scores_of_a_column_are_margins_or_scores(folder: Path) -> None:

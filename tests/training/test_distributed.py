@@ -74,14 +74,14 @@ def test_two_are_one(tmp_path: Path, kind: str, sharded: bool) -> None:
         trainer = trainer_of(tmp_path / "both", sharded=sharded, **same)
         result = trainer.train()
         rank = trainer.distributed.rank  # of which the first has no row
-        rows = trainer.distributed.all_gather_rows([[float(rank), 0.5], [float(rank), math.inf]] if rank else [])
+        rows = trainer.distributed.all_gather_rows([[float(rank), 2.0**48 - 1], [0.1, math.inf]] if rank else [])
         found = numbers(trainer), result.metrics, trainer.state.tokens, rows
         trainer.distributed.close()
         return found
 
     answers = together(work, tmp_path)
     for weights, figures, tokens, rows in answers:
-        assert tokens == alone.state.tokens and rows == [[1.0, 0.5], [1.0, math.inf]]
+        assert tokens == alone.state.tokens and [list(row) for row in rows] == [[1.0, 2.0**48 - 1], [0.1, math.inf]]
         assert figures == pytest.approx(expected.metrics, abs=1e-6)
         for name, x in weights_of(alone).items():
             torch.testing.assert_close(torch.from_numpy(weights[name]), x, atol=1e-6, rtol=1e-6)

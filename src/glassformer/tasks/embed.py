@@ -176,7 +176,7 @@ class Embed(RowTask):
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         if self._reads_negative is None and "negative" in self.columns:  # the first rows are those learned from
             self._reads_negative = self.columns["negative"] in rows.columns
-        self.how["negatives"] = self._reads_negative
+        self.how |= {"negatives": self._reads_negative, "teacher": self.scores.taught_by()}
         return super().encode(rows, cache=cache)
 
     def texts_of(self, row: Mapping[str, Any]) -> list[str]:
@@ -357,10 +357,10 @@ class EmbeddingMetric(Metric):
         role = torch.full_like(labels["keys"], 2)  # 0: the text, 1: what belongs to it, 2: a negative
         role[first], role[first + 1] = 0, 1
         known = torch.stack([role, labels["keys"]], dim=1).double()
-        self.records += torch.cat([known, vectors.double()], dim=1).tolist()
+        self.records += list(torch.cat([known, vectors.double()], dim=1).cpu().numpy())  # a quarter of Python's floats
 
     def compute(self) -> dict[str, float]:
-        scores, records = super().compute(), torch.tensor(self.records, dtype=torch.float64)
+        scores, records = super().compute(), torch.from_numpy(np.array(self.records, dtype=np.float64))
         if self.head.options.kind.scored:
             true, predicted = records.numpy().T
             every = np.ones((1, len(true)), dtype=np.int64)
@@ -403,6 +403,13 @@ class PairScores:
     def key(self) -> list[Any]:
         """What decides them."""
         return [self.bounds, self.teacher, self.activation]
+
+    def taught_by(self) -> list[str]:
+        """The weights of the teacher, which its name does not tell, and how it pools: examples of others are others."""
+        if self.teacher is None:
+            return []
+        model = self._embedder().model
+        return [model.network.fingerprint(), repr(model.pooling)]
 
     def read(self, row: Mapping[str, Any], negatives: int) -> list[float]:
         """The label of a row: a number, or of several negatives one each. Raises: DataError: another, or out of range.
@@ -447,12 +454,17 @@ class PairScores:
         """The teacher's scores of rows; None each where labels have them."""
         if self.teacher is None:
             return [None] * len(texts)
-        if self._loaded is None:
-            self._loaded = SentenceEmbedder(load(self.teacher))
         pairs = [(row[0], other) for row in texts for other in row[1:]]
-        scores = iter(teacher_scores(self._loaded, pairs, self.activation))
+        scores = iter(teacher_scores(self._embedder(), pairs, self.activation))
         rows = [[next(scores) for _ in row[1:]] for row in texts]
         return [[own[0] - other for other in own[1:]] if self.loss == "margin-mse" else own for own in rows]
+
+    def _embedder(self) -> SentenceEmbedder:
+        """The teacher, loaded when it is first asked."""
+        if self._loaded is None:
+            assert self.teacher is not None
+            self._loaded = SentenceEmbedder(load(self.teacher))
+        return self._loaded
 
 
 def teacher_scores(teacher: SentenceEmbedder, pairs: Sequence[tuple[str, str]], activation: str | None) -> list[float]:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -100,13 +101,16 @@ class Distributed:
         """The tensors of all processes, in the order of their ranks; all of one shape."""
         return [tensor]
 
-    def all_gather_rows(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
-        """The rows of numbers of all processes, of which each may have another number; all rows are of one length."""
+    def all_gather_rows(self, rows: Sequence[Sequence[float] | np.ndarray]) -> list[Sequence[float] | np.ndarray]:
+        """The rows of numbers of all processes, of which each may have another number; all rows are of one length.
+
+        Numbers stay what they are in 64 bits: some are keys of 48 bits.
+        """
         width, most = self.all_reduce_max(max(map(len, rows), default=0)), self.all_reduce_max(len(rows))
         padded = torch.zeros(most, 1 + width, dtype=torch.float64)  # the first column marks rows that are there
         for row, values in zip(padded, rows, strict=False):
-            row[:] = torch.tensor([1.0, *values])
-        return [row[1:].tolist() for part in self.all_gather(padded) for row in part if row[0]]
+            row[0], row[1:] = 1.0, torch.as_tensor(values, dtype=torch.float64)
+        return [row[1:].numpy() for part in self.all_gather(padded) for row in part if row[0]]
 
     def full_tensor(self, tensor: Tensor) -> Tensor:
         """A tensor that may be sharded, whole and on the CPU; a collective call."""

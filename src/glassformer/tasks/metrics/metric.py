@@ -125,7 +125,7 @@ class Metric:
         self.head = head
         self.parts = tuple(parts)
         self.state: dict[str, Tensor] = {}
-        self.records: list[list[float]] = []
+        self.records: list[Sequence[float] | np.ndarray] = []
         for part in parts:
             self.add_state(f"{part}.sum")
             self.add_state(f"{part}.count")
