@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, command
-from glassformer.cli.screen import note, notes, say, show, show_tables
+from glassformer.cli.screen import note, notes, save_page, show, show_tables
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.files.schema import given
 from glassformer.loading import InferenceLoading, Loading
@@ -58,7 +58,7 @@ def find(
     with notes():
         result = _retriever(store, options, loading).search(question, options)
     _show(result, trace, json)
-    _write(html, result, json)
+    save_page(html, result, json)
 
 
 @command
@@ -109,7 +109,7 @@ def ask(
         if question is not None:
             result = answer(question, retriever, options, reader=reader)
             _show(result, trace, json)
-            _write(html, result, json)
+            save_page(html, result, json)
             return
         for number, asked in enumerate(_typed()):
             try:
@@ -137,17 +137,6 @@ def _show(result: RetrievalResult | Answer, trace: bool, json: bool, indent: int
     if trace and not json:
         typer.echo()
         show_tables(result.trace())
-
-
-def _write(html: Path | None, result: RetrievalResult | Answer, json: bool) -> None:
-    """Write the page of a result, where one is wanted."""
-    if html is None:
-        return
-    from glassformer.reports.page import report_page, write_page
-
-    write_page(html, report_page(result))
-    if not json:
-        say(f"\nsaved in {html}")
 
 
 def _typed() -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.options import Defaults, Json, Only, Without, command
-from glassformer.cli.screen import notes, say, show
+from glassformer.cli.screen import notes, save_page, say, show
 from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.compare.options import CompareOptions
 from glassformer.files.schema import given
@@ -57,7 +57,6 @@ def compare(
     """
     with spinner("starting"):
         from glassformer.evaluation.compare.compare import compare as compare_systems
-        from glassformer.reports.page import report_page, write_page
 
     with notes(repeats=options.data is None):
         result = compare_systems(
@@ -68,11 +67,8 @@ def compare(
             **given(options),
             **given(reading),
         )
-    if options.html is not None:
-        write_page(options.html, report_page(result))
     show(result, json)
-    if options.html is not None and not json:
-        say(f"saved in {options.html}")
+    save_page(options.html, result, json)
     if result.interrupted:
         say(f"interrupted: {result.rows:,} of {result.total:,} rows were evaluated", err=True)
         raise typer.Exit(130)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Only, command
-from glassformer.cli.screen import first_words, notes, say, show, show_next, visible
+from glassformer.cli.screen import first_words, notes, save_page, say, show, show_next, visible
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
@@ -106,7 +106,7 @@ def _evaluate_store(
         raise ConfigError(f"{min(unused)}= is for the evaluation of a model; with queries= a store is evaluated")
     with notes():
         with spinner("starting"):
-            from glassformer.reports.page import check_html_path, report_page, write_page
+            from glassformer.reports.page import check_html_path
             from glassformer.retrieval.evaluation import evaluate_store
 
         html = None if queries.html is None else check_html_path(queries.html)
@@ -115,11 +115,8 @@ def _evaluate_store(
             reading={**(options.format or {}), **reading.keywords()},
             loading={} if options.device is None else {"device": options.device}, reader=queries.reader,
         )  # fmt: skip
-    if html is not None:
-        write_page(html, report_page(report))
     show(report, json)
-    if html is not None and not json:
-        say(f"\nsaved in {html}")
+    save_page(html, report, json)
 
 
 def _next_commands(model: str, evaluation: Evaluation, saved: Path | None) -> list[str]:

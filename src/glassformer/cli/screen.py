@@ -22,6 +22,7 @@ from rich.text import Text
 
 from glassformer.cli.options import in_options
 from glassformer.files import counted
+from glassformer.reports.report import Display
 from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
 
@@ -73,6 +74,22 @@ def say_saved(page: Path, pages: Sequence[str], *, err: bool = False) -> None:
         folder = Path(pages[0]).parent
         links = f"; its links open {counted(len(pages), 'page')} in {folder}/: keep that folder next to it"
     say(f"saved in {page}{links}", err=err)
+
+
+def save_page(html: Path | None, report: Display, json: bool = False) -> None:
+    """Write the page of a report where one is wanted, and say where it is.
+
+    Args:
+        html: whose path was checked before the work
+        json: standard output is JSON, so nothing is said
+    """
+    if html is None:
+        return
+    from glassformer.reports.page import report_page, write_page
+
+    write_page(html, report_page(report))
+    if not json:
+        say(f"\nsaved in {html}")
 
 
 def print_json(data: Any, indent: int | None = 2) -> None:
