@@ -81,7 +81,7 @@ def save_page(html: Path | None, report: Display, json: bool = False) -> None:
 
     Args:
         html: whose path was checked before the work
-        json: standard output is JSON, so nothing is said
+        json: standard output is JSON, and has nothing else
     """
     if html is None:
         return
