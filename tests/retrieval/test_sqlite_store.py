@@ -38,7 +38,11 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has version 99; supported: 1"):
         open_folder(tmp_path)
     (tmp_path / "store.json").write_text(json.dumps({"version": 1, "file": "../x"}))
-    with pytest.raises(DataError, match="is missing"):
+    remedy = "copy the whole folder of the store again, or remove it and index the files again"
+    with pytest.raises(DataError, match=f"is missing; {remedy}"):
+        open_folder(tmp_path)
+    (tmp_path / "store.json").write_text('{"version": 1, "fi')
+    with pytest.raises(DataError, match=f"not valid JSON.*; {remedy}"):
         open_folder(tmp_path)
 
 

@@ -57,6 +57,8 @@ LOADED_TOGETHER = 8_192
 STALE = 0.1
 """Share of the vectors that came or went since an index was made, from which it is made again."""
 
+COPIED_IN_PART = "copy the whole folder of the store again, or remove it and index the files again"
+
 SCHEMA = """
 CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE contents(id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT UNIQUE NOT NULL, title TEXT NOT NULL,
@@ -85,7 +87,10 @@ def open_folder(folder: Path) -> SqliteStore:
         if folder.exists():
             raise DataError(f"{folder}: not a store of documents, but a file; a store is a folder")
         raise DataError(f"{folder}: no such folder; `glassformer index FOLDER --output {folder}` makes a store there")
-    stored = read_json_object(index, DataError)
+    try:
+        stored = read_json_object(index, DataError)
+    except DataError as problem:
+        raise DataError(f"{problem}; {COPIED_IN_PART}") from problem
     if stored.get("version") != VERSION:
         raise DataError(
             f"{folder}: the store has version {stored.get('version')!r}; supported: {VERSION}; index the folder into a "
@@ -93,7 +98,7 @@ def open_folder(folder: Path) -> SqliteStore:
         )
     file = stored.get("file")
     if not isinstance(file, str) or os.path.basename(file) != file or not (folder / file).is_file():
-        raise DataError(f"{index}: its database {file!r} is missing; copy the whole folder, or index the files again")
+        raise DataError(f"{index}: its database {file!r} is missing; {COPIED_IN_PART}")
     return SqliteStore(folder, file)
 
 
@@ -408,8 +413,7 @@ class SqliteStore(Store):
             if "readonly" in reason or "unable to open" in reason:
                 raise DataError(f"{where}: cannot be opened for writing: {reason}; check its permissions") from error
             raise DataError(
-                f"{where}: the database is damaged, or was copied in part: {reason}; copy the whole folder again, or "
-                "remove it and index the files again"
+                f"{where}: the database is damaged, or was copied in part: {reason}; {COPIED_IN_PART}"
             ) from error
 
 
