@@ -45,6 +45,7 @@ from glassformer.compression.adapters import DEFAULT, Adapters, check_not_adapte
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
 from glassformer.core.heads import Head
+from glassformer.core.quantised import stored_levels
 from glassformer.edge import CallInputs, read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import (
@@ -295,8 +296,10 @@ class Model(nn.Module):
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
         """The number of parameters; one that is used twice counts once."""
-        embedded = {id(self.network.embedding.tokens.weight)} if exclude_embeddings else set()
-        return sum(
+        table = self.network.embedding.tokens if exclude_embeddings else None
+        embedded = set() if table is None else {id(x) for x in table.modules()} | {id(x) for x in table.parameters()}
+        levels = [] if only_trainable else [x for x in stored_levels(self.network) if id(x) not in embedded]
+        return sum(x.rows * x.columns for x in levels) + sum(
             x.numel() for x in self.parameters() if id(x) not in embedded and (x.requires_grad or not only_trainable)
         )
 

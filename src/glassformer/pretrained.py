@@ -23,6 +23,7 @@ from glassformer.compression.base_model import find_base_model
 from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.core.init import zero_padding
+from glassformer.core.quantised import StoredLevels
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError, GlassformerError, WeightsError
@@ -48,6 +49,8 @@ from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import LoadReport, carried_tensors, export_weights, load_weights
 from glassformer.weights.names import WeightNames
+from glassformer.weights.quantised import quantisation_config
+from glassformer.weights.quantised_layout import CONFIG_KEY, QuantisedFiles
 from glassformer.weights.read import WeightFiles
 from glassformer.weights.write import write_checkpoint
 
@@ -245,6 +248,7 @@ def _load_weights(
             may_be_new=lambda name: name.startswith("head.") and new_head,
             reinitialised=lambda name: other_labels and is_label_head(name),
             initialise=parts.initialise,
+            quantised=QuantisedFiles.of(parts.config) if parts.config.get(CONFIG_KEY) else None,
         )
         parts.carried = carried_tensors(checkpoint, names)
     parts.report.warnings += unused_keys
@@ -297,7 +301,9 @@ def save(model: LoadedModel, folder: str | Path, *, max_shard_bytes: int = 5_000
     tensors = export_weights(model.network, names, prefixed=prefixed, carried=model.carried)
     write_checkpoint(folder, tensors, max_shard_bytes=max_shard_bytes)
     dtype = str(model.dtype).removeprefix("torch.")
-    own = {key: value for key, value in model.config.items() if key not in ("torch_dtype", "dtype")}
+    own = {key: value for key, value in model.config.items() if key not in ("torch_dtype", "dtype", CONFIG_KEY)}
+    if any(isinstance(module, StoredLevels) for module in model.network.modules()):
+        own[CONFIG_KEY] = quantisation_config(model.network, names, tensors, prefixed=prefixed)
     write_json(
         folder / "config.json",
         {**own, "architectures": [model.family.architecture(model.task)], "dtype": dtype},

@@ -265,7 +265,7 @@ WRONG: list[tuple[dict[str, Any], Error, str]] = [
     ({"position_embedding_type": "relative_key"}, UnsupportedError, "position_embedding_type = 'relative_key'"),
     ({"position_embedding_type": []}, UnsupportedError, "position_embedding_type = []"),
     ({"sliding_window": 128}, UnsupportedError, "sliding_window = 128 changes what a 'bert' model computes"),
-    ({"quantization_config": {"bits": 4}}, UnsupportedError, "quantization_config = {'bits': 4} changes"),
+    ({"quantization_config": {"bits": 4}}, UnsupportedError, "quant_method is None; quantised folders are read"),
     ({"problem_type": "guess"}, UnsupportedError, "problem_type = 'guess' is not supported"),
     ({"problem_type": ["regression"]}, UnsupportedError, "problem_type = ['regression'] is not supported"),
     ({"num_labels": -1}, ConfigError, "num_labels is -1"),

@@ -317,7 +317,7 @@ def test_a_feature_that_is_not_there_is_refused(folders: Folders, row: Row, tmp_
     folder = folders(row, row.main)
     expected, config = logits(folder), read_config(folder)
     copy = rewritten(folder, tmp_path / "copy", dict)
-    features = {"kv_lora_rank": 128, "n_routed_experts": 8, "quantization_config": {"bits": 4}, "alibi": True}
+    features = {"kv_lora_rank": 128, "n_routed_experts": 8, "alibi": True}
     for key, value in features.items():
         write_config(copy, {**config, key: value})
         with pytest.raises(UnsupportedError) as error:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 import glassformer
 from glassformer.models import FAMILIES
-from glassformer.weights.load import RenamedCheckpoint
-from glassformer.weights.names import MAX_EXPERTS, StackedExperts, WeightNames
+from glassformer.weights.names import MAX_EXPERTS, RenamedCheckpoint, StackedExperts, WeightNames
 from glassformer.weights.read import WeightFiles, open_checkpoint
 from glassformer.weights.write import write_checkpoint
 

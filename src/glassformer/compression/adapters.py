@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from glassformer.compression.low_rank import AdaptedLinear, LowRank, install
 from glassformer.compression.target_modules import INSIDE, TargetModule, repeated_modules, target_modules
 from glassformer.core.flow import pattern_matches
+from glassformer.core.quantised import check_not_quantised
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, nearest
 from glassformer.files.schema import BelowOne, Positive, Schema, at_least
@@ -180,6 +181,7 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None, name: str = DEFAU
     if not isinstance(spec, AdapterSpec):
         raise ConfigError(f"the spec is {spec!r}; give AdapterSpec(rank=8, target_modules=('q', 'v'))")
     _check_not_prepared(network)
+    check_not_quantised(network, "adapted")
     _check_name(name, sets)
     known = target_modules(network)
     chosen, full_parameters = _chosen(network, spec, known)

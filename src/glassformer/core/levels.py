@@ -27,19 +27,25 @@ def level_range(bits: int) -> tuple[int, int]:
 def pack(levels: Tensor) -> Tensor:
     """Pack levels of four bits. int8 [rows, columns] → int32 [rows, ⌈columns / 8⌉]"""
     levels = functional.pad(levels, (0, -levels.shape[1] % PER_WORD), value=-8)
-    nibbles = (levels + 8).view(torch.uint8).unflatten(1, (-1, 2))
+    nibbles = _row_by_row(levels + 8).view(torch.uint8).unflatten(1, (-1, 2))
     return _words(nibbles[..., 0] | nibbles[..., 1] << 4).view(torch.int32)
 
 
 def unpack(packed: Tensor, columns: int) -> Tensor:
     """Unpack levels of four bits. int32 [rows, ⌈columns / 8⌉] → int8 [rows, columns]"""
-    pairs = _words(packed.contiguous().view(torch.uint8))
+    pairs = _words(_row_by_row(packed).view(torch.uint8))
     return (torch.stack((pairs & 15, pairs >> 4), -1).view(torch.int8).flatten(1) - 8)[:, :columns]
+
+
+def _row_by_row(x: Tensor) -> Tensor:
+    """The same numbers, one row after the other, so that a row can be viewed as another dtype."""
+    # A tensor of one column counts as contiguous whatever its stride.
+    rows = x.is_contiguous() and x.stride(-1) == 1
+    return x if rows else x.clone(memory_format=torch.contiguous_format)
 
 
 def _words(octets: Tensor) -> Tensor:
     """Bytes in the order of little-endian words, on any processor. [rows, 4 · words]"""
-    octets = octets.contiguous()
     return octets if sys.byteorder == "little" else octets.unflatten(1, (-1, 4)).flip(-1).flatten(1).contiguous()
 
 

@@ -28,6 +28,7 @@ from torch import nn
 
 from glassformer.core import processor
 from glassformer.core.language_heads import TokenPrediction
+from glassformer.core.quantised import QuantisedLinear, quantised_layers
 from glassformer.core.stack import Stack
 from glassformer.engine import native
 from glassformer.engine.decode_step import DecodeStep
@@ -35,6 +36,7 @@ from glassformer.engine.malloc import keep_memory_of_batches
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.products import TAKES
 from glassformer.engine.screening import LargestLogits
+from glassformer.engine.stored_levels import StoredLevelsProduct
 from glassformer.errors import ConfigError, nearest
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
@@ -51,7 +53,7 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
     """Replace every linear layer that can be packed, in place; weights and their names do not change.
 
     A head tied to an embedding is packed when it is first run, so that it costs no copy if it never is.
-    Not replaced: subclasses of `nn.Linear`, layers with hooks.
+    Not replaced: subclasses of `nn.Linear`, layers with hooks. Quantised layers get a product of their stored levels.
     Preparing again is cheap; another precision, or weights that changed since, are packed again. Any number of threads
     may run a prepared network; none should while its precision changes, or it may meet both (fp32 is always safe).
 
@@ -86,6 +88,9 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
                 packed[id(linear)] = form
         for _, parent, name, linear in slots:  # only now, when all of them could be packed
             setattr(parent, name, packed.get(id(linear), linear))
+        for path, layer in quantised_layers(network).items():
+            if isinstance(layer, QuantisedLinear) and _levels_precision(layer) != precision:
+                layer.product = StoredLevelsProduct(layer, precision, inside=_inside_a_block(path))
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
             if any(block.attn.pattern.causal for block in stack):
                 stack.few_tokens = DecodeStep()
@@ -130,6 +135,9 @@ def unprepare(network: nn.Module) -> nn.Module:
         for _, parent, name, linear in list(_slots(network)):
             if isinstance(linear, PackedLinear):
                 setattr(parent, name, linear.original)
+        for layer in quantised_layers(network).values():
+            if isinstance(layer, QuantisedLinear):
+                layer.product = None
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
             stack.few_tokens = None
         for head in _vocabulary_heads(network):
@@ -139,7 +147,17 @@ def unprepare(network: nn.Module) -> nn.Module:
 
 def prepared_precision(network: nn.Module) -> str | None:
     """The precision that a network is prepared for, or None."""
-    return next((m.precision for m in network.modules() if isinstance(m, PackedLinear)), None)
+    for module in network.modules():
+        if isinstance(module, PackedLinear):
+            return module.precision
+        if isinstance(module, QuantisedLinear) and (precision := _levels_precision(module)):
+            return precision
+    return None
+
+
+def _levels_precision(layer: QuantisedLinear) -> str | None:
+    """The precision that a quantised layer is prepared for, or None."""
+    return layer.product.precision if isinstance(layer.product, StoredLevelsProduct) else None
 
 
 def _note_on_products(precision: str, device: torch.device, packed: bool) -> None:

@@ -178,7 +178,7 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
     """
     bias = None if bias is None else bias.float()
     with _fbgemm_packing():
-        steps = row_steps(weight.float(), _weight_levels()).flatten().double()
+        steps = row_steps(weight.float(), weight_levels()).flatten().double()
         levels = torch.quantize_per_channel(weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8)
         weights = torch.ops.quantized.linear_prepack(levels, None)
     linear = torch.ops.quantized.linear_dynamic.default
@@ -200,11 +200,21 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
-    steps = row_steps(weight.float(), _weight_levels())  # [out, 1]
+    steps = row_steps(weight.float(), weight_levels())  # [out, 1]
     levels = (weight.float() / steps).round_().to(torch.int8)
     # Files of GPT-2 hold weights transposed, and packing reads memory in order.
-    blocks = torch.ops.onednn.qlinear_prepack(levels.contiguous(), None)
-    steps, zeros = steps.flatten(), torch.zeros(len(weight), dtype=torch.int32)
+    return levels_product(levels.contiguous(), steps.flatten(), bias, inside)
+
+
+def levels_product(levels: Tensor, steps: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    """The product of weights that are levels already, and inputs with a step for each token.
+
+    Args:
+        levels: within ±`weight_levels()`. int8 [out, in]
+        steps: of each row. fp32 [out]
+    """
+    blocks = torch.ops.onednn.qlinear_prepack(levels, None)
+    outputs, zeros = len(levels), torch.zeros(len(levels), dtype=torch.int32)
     linear = torch.ops.onednn.qlinear_pointwise.default
     narrow = inside and processor.is_fast(torch.bfloat16)
     dtype = torch.bfloat16 if narrow else torch.float32
@@ -215,7 +225,33 @@ def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product
         # With a per-tensor input scale of 1, y is in units of the step of its token.
         y: Tensor = linear(levels, 1.0, OFFSET, blocks, steps, zeros, None, 1.0, 0, dtype, "none", [], "")
         y = rescale_(y, step, bias)
-        return (y if narrow else y.to(x.dtype)).view(*x.shape[:-1], len(weight))
+        return (y if narrow else y.to(x.dtype)).view(*x.shape[:-1], outputs)
+
+    return product
+
+
+def static_levels_product(
+    levels: Tensor, steps: Tensor, bias: Tensor | None, step: float, zero: int, inside: bool
+) -> Product:
+    """The product of weights that are levels already, and inputs with one calibrated step and zero point.
+
+    Args:
+        levels: within ±`weight_levels()`. int8 [out, in]
+        steps: of each row. fp32 [out]
+        step, zero: of the inputs; a signed zero point
+    """
+    blocks = torch.ops.onednn.qlinear_prepack(levels, None)
+    outputs, zeros = len(levels), torch.zeros(len(levels), dtype=torch.int32)
+    linear = torch.ops.onednn.qlinear_pointwise.default
+    narrow = inside and processor.is_fast(torch.bfloat16)
+    dtype = torch.bfloat16 if narrow else torch.float32
+    bias = None if bias is None else bias.float().contiguous()
+
+    def product(x: Tensor) -> Tensor:
+        rounded = (x.reshape(-1, x.shape[-1]).float() / step).round_().add_(zero + OFFSET).clamp_(0, 255)
+        inputs = rounded.to(torch.uint8)
+        y: Tensor = linear(inputs, step, zero + OFFSET, blocks, steps, zeros, bias, 1.0, 0, dtype, "none", [], "")
+        return (y if narrow else y.to(x.dtype)).view(*x.shape[:-1], outputs)
 
     return product
 
@@ -234,7 +270,8 @@ PLAIN: dict[str, Callable[[Tensor, Tensor | None, bool], Product]] = {
 }
 
 
-def _weight_levels() -> int:
+def weight_levels() -> int:
+    """The largest level of a weight that no sum of two products overflows with."""
     return LEVELS if processor.has("vnni") else LEVELS_WITHOUT_VNNI
 
 

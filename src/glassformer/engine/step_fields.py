@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from glassformer.core.experts import RouterScores
 from glassformer.core.feed_forward import QuickGELU
 from glassformer.core.norms import HeadNorms, LayerNorm, RMSNorm
+from glassformer.core.quantised import QuantisedLinear
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.products import Matrix
 from glassformer.engine.program import Activation, Norm
+from glassformer.engine.stored_levels import StoredLevelsProduct
 
 
 class NotUnderstood(Exception):
@@ -23,6 +25,12 @@ def matrix_of(linear: nn.Module) -> Matrix:
     """The weights of a layer. Raises: NotUnderstood: it is none of the core's, or not prepared."""
     if type(linear) is RouterScores:  # never packed: a rounded score misroutes a token
         return Matrix.of(linear.weight.detach(), None, "fp32", inside=False)
+    if (
+        type(linear) is QuantisedLinear
+        and isinstance(linear.product, StoredLevelsProduct)
+        and linear.product.has_matrix
+    ):
+        return linear.product.matrix()
     if type(linear) is not PackedLinear:
         raise NotUnderstood(type(linear).__name__)
     return linear.matrix()

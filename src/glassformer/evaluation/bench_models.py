@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.core.quantised import count_weights
 from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.splits import column_values
@@ -183,7 +184,7 @@ def measure(
 
 def _about(model: Model) -> str:
     """`bert, 22.7M parameters, float32 on cpu`"""
-    count, dtype = sum(parameter.numel() for parameter in model.parameters()), str(model.dtype).removeprefix("torch.")
+    count, dtype = count_weights(model.network), str(model.dtype).removeprefix("torch.")
     return f"{model.family.model_type}, {amount(count)} parameters, {dtype} on {model.device}"
 
 

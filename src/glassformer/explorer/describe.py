@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.quantised import count_weights
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
 from glassformer.explorer.registry import tabs
@@ -76,7 +77,7 @@ def model_facts(model: LoadedModel) -> ModelFacts:
         task=model.task,
         revision=model.network.fingerprint(),
         dtype=str(model.dtype).removeprefix("torch."),
-        parameters=sum(parameter.numel() for parameter in model.network.parameters()),
+        parameters=count_weights(model.network),
         max_tokens=model.network.max_tokens,
         modality="sound" if model.network.sizes.codebooks else model.family.modality,
         can_generate=model.writes,

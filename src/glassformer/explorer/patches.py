@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from glassformer.core.quantised import count_weights
 from glassformer.errors import DataError
 from glassformer.explorer.readings import QUICK
 from glassformer.explorer.registry import Reading, fields_of, frame_of
@@ -78,9 +79,7 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
 def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[Reading]:
     """What a saved page contains by default: each head switched off, where that is quick; or where it opens with it."""
     passes = session.maps[map].layers * session.maps[map].heads
-    size = sum(x.numel() for x in session.network.parameters()) * sum(
-        len(tokens) for tokens in session.streams.values()
-    )
+    size = count_weights(session.network) * sum(len(tokens) for tokens in session.streams.values())
     if predicts(session.network) is None or not (wanted or size * passes < QUICK):
         return []
     try:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from glassformer.core.quantised import count_weights
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema
@@ -69,7 +70,7 @@ def quick_readings(session: Session, *, wanted: str | None = None) -> list[Readi
     Args:
         wanted: the view that the page opens with, which is read however long it takes
     """
-    size = sum(x.numel() for x in session.network.parameters()) * sum(map(len, session.streams.values()))
+    size = count_weights(session.network) * sum(map(len, session.streams.values()))
     return [
         read(session, view, VIEWS[view].request())
         for view, passes in PASSES.items()

@@ -26,6 +26,7 @@ from glassformer.core.feed_forward import FeedForward, GatedFeedForward, saved_b
 from glassformer.core.flow import Node
 from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
 from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.quantised import bytes_of_levels, count_weights
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.inspect.summary import ONCE_A_TEXT, input_ratio
@@ -122,7 +123,7 @@ def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:
         if value < 1:
             raise ConfigError(f"{name} is {value}; give at least 1")
     parameters = list(network.parameters())
-    count = sum(parameter.numel() for parameter in parameters)
+    count = count_weights(network)
     width = max((parameter.element_size() for parameter in parameters), default=WIDE)
     saved = _activations(network, tokens, Fraction(tokens))
     block_inputs = _activations(network, tokens, Fraction(tokens), recompute=True).bytes(WIDE)
@@ -130,7 +131,7 @@ def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:
     blocks = [_activations(block, tokens, Fraction(tokens)) for stack in stacks for block in stack]
     one_block = max((block.bytes(WIDE) for block in blocks), default=0)
     training = RamUsage(WIDE * count, WIDE * count, 2 * WIDE * count, batch * saved.bytes(WIDE))
-    stored = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    stored = sum(parameter.nbytes for parameter in parameters) + bytes_of_levels(network)
     inference = batch * max((block.bytes(width) for block in blocks), default=0)
     cache = batch * tokens * width * sum(map(_cache_numbers, network.modules()))
     return RamEstimate(

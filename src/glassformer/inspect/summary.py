@@ -26,6 +26,7 @@ from glassformer.core.flow import Node
 from glassformer.core.heads import Pooler
 from glassformer.core.language_heads import NextSentenceHead
 from glassformer.core.masks import AttentionPattern
+from glassformer.core.quantised import StoredLevels, count_weights
 from glassformer.errors import ConfigError
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table, byte_amount, flops_amount
@@ -242,6 +243,13 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
         names[id(parameter)] = name
         stored = () if theirs is None else tuple(theirs(name))
         tensors.append(TensorRow(name=name, theirs=stored, shape=tuple(parameter.shape), dtype=_dtype(parameter)))
+    for path, stored in network.named_modules():
+        if isinstance(stored, StoredLevels):
+            names[id(stored)] = path
+            name = f"{path.removesuffix('.stored')}.weight"
+            file_names = () if theirs is None else tuple(theirs(name))
+            shape = stored.rows, stored.columns
+            tensors.append(TensorRow(name=name, theirs=file_names, shape=shape, dtype=f"int{stored.bits}"))
     return ModelSummary(
         root=_module_node(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
         tokens=tokens,
@@ -255,11 +263,11 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
 def active_parameters(network: nn.Module) -> int:
     """Number of parameters that run for a token: without experts that the router does not choose for it."""
     idle = sum(
-        sum(parameter.numel() for parameter in module.experts.parameters()) * (1 - input_ratio(module, "experts"))
+        count_weights(module.experts) * (1 - input_ratio(module, "experts"))
         for module in network.modules()
         if isinstance(module, Experts)
     )
-    return round(sum(parameter.numel() for parameter in network.parameters()) - idle)
+    return round(count_weights(network) - idle)
 
 
 def _module_node(
@@ -281,6 +289,8 @@ def _module_node(
                 tied_to=counted_as if tied else None,
             )
         )
+    if isinstance(module, StoredLevels):
+        weights.append(_levels_weight(module, path, names))
     children = []
     for inner, child in module.named_children():
         inner_path, inner_rows = f"{path}.{inner}" if path else inner, rows * input_ratio(module, inner)
@@ -296,6 +306,20 @@ def _module_node(
         children=_folded([child for child in children if child.weights or child.taps or child.children]),
         own_flops=own_flops,
         formula=formula,
+    )
+
+
+def _levels_weight(stored: StoredLevels, path: str, names: dict[int, str]) -> Weight:
+    """The weight of a quantised layer; its scales count as bytes."""
+    counted_as = names[id(stored)]
+    tied = counted_as != path
+    return Weight(
+        leaf="levels",
+        shape=(stored.rows, stored.columns),
+        dtype=f"int{stored.bits}",
+        parameters=0 if tied else stored.rows * stored.columns,
+        bytes=0 if tied else stored.nbytes,
+        tied_to=counted_as if tied else None,
     )
 
 
@@ -322,7 +346,9 @@ def _strides(modules: list[nn.Module], kind: type[nn.Conv1d | nn.ConvTranspose1d
 def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:
     """FLOPs of a module itself for one text, and the formula for one token."""
     if isinstance(module, nn.Linear):
-        return round(2 * module.weight.numel() * rows), f"2 · {module.in_features} · {module.out_features}"
+        return round(
+            2 * module.in_features * module.out_features * rows
+        ), f"2 · {module.in_features} · {module.out_features}"
     if isinstance(module, CONVOLUTIONS):
         weight = module.kernel if isinstance(module, Convolution) else module.weight
         return round(2 * weight.numel() * rows), " · ".join(map(str, (2, *weight.shape)))

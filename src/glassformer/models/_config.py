@@ -39,19 +39,19 @@ IGNORED_KEYS = frozenset(
     forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range
     keys_to_ignore_at_inference label2id language length_penalty max_length min_length model_type
     no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences output_attentions
-    output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type
+    output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type quantization_config
     remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id
     suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype
     torchscript transformers_version typical_p use_bfloat16 use_cache""".split()
 )
-"""Config keys about training or generation: they never change what a network computes."""
+"""Config keys about training, generation or how weights are stored: they never change what a recipe builds."""
 
 KNOWN_FEATURES = frozenset(
     """add_cross_attention alibi attention_multiplier attention_type attn_logit_softcapping
     embedding_multiplier embedding_size final_logit_softcapping first_k_dense_replace is_decoder
     is_encoder_decoder kv_lora_rank layer_types logit_scale logits_scaling moe_intermediate_size
     n_routed_experts num_experts num_experts_per_tok num_local_experts parallel_attn partial_rotary_factor
-    position_embedding_type pruned_heads q_lora_rank qk_layernorm quantization_config
+    position_embedding_type pruned_heads q_lora_rank qk_layernorm
     relative_attention_num_buckets residual_multiplier rope_parameters rope_scaling rotary_pct
     sliding_window tie_encoder_decoder use_qk_norm use_sliding_window""".split()
 )

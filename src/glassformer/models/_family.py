@@ -200,7 +200,8 @@ def find_family(config: Mapping[str, Any], folder: Path | None) -> Family:
 
 
 SHARED_KEYS = frozenset(
-    "bos_token_id dtype eos_token_id pad_token_id tie_word_embeddings torch_dtype transformers_version".split()
+    "bos_token_id dtype eos_token_id pad_token_id quantization_config tie_word_embeddings torch_dtype "
+    "transformers_version".split()
 )
 """Keys that a multimodal model's config holds besides `text_config`, for its text part too."""
 

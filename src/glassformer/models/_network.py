@@ -25,6 +25,7 @@ from glassformer.core.language_heads import (
     TransformedCausalLMHead,
 )
 from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.quantised import StoredLevels, check_not_quantised
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, self_attention, stream_taps
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.models._config import flag
@@ -178,14 +179,20 @@ class Network(Node):
     def fingerprint(self, names: Container[str] | None = None, *, dtypes: bool = True) -> str:
         """Fingerprint of the weights in memory: ten hex digits that tell two fine-tunings of one model apart.
 
-        A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it. It is no proof that
-        every number is the same; a change of a few numbers only can escape it.
+        A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it; so of weights that are
+        stored as levels. It is no proof that every number is the same; a change of a few numbers only can escape it.
         Args:
             names: of these parameters alone
             dtypes: those of two dtypes differ, even if they are equal
         """
         digest = hashlib.sha256()
-        for name, parameter in self.named_parameters():
+        levels = [
+            (f"{path}.{name}", buffer)
+            for path, module in self.named_modules()
+            if isinstance(module, StoredLevels)
+            for name, buffer in module.named_buffers()
+        ]
+        for name, parameter in (*self.named_parameters(), *levels):
             if names is None or name in names:
                 flat = parameter.detach().flatten()
                 sample = flat[:: max(1, len(flat) // FINGERPRINT_SAMPLES)]
@@ -193,6 +200,11 @@ class Network(Node):
                 digest.update(f"{name} {list(parameter.shape)} {dtype}\n".encode())
                 digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
         return digest.hexdigest()[:10]
+
+    def check_trainable(self) -> None:
+        """Raises: ConfigError: weights are stored as levels, which have no gradient."""
+        if any(isinstance(module, StoredLevels) for module in self.modules()):
+            check_not_quantised(self, "trained")
 
     def own_taps(self) -> tuple[str, ...]:
         return ("final", *(self.head.FIELDS if self.head is not None else ()))

@@ -99,6 +99,7 @@ class Trainer:
         sharded: bool = False,
         config: RunConfig | None = None,
     ) -> None:
+        model.network.check_trainable()
         self.config = config
         self.model, self.task, self.adapters, self.options = model, task, adapters, options or TrainingOptions()
         self.train_examples, self.validation_examples, self.callbacks = train, validation, list(callbacks)

@@ -11,78 +11,29 @@ In this module `ours` is the name of a parameter, `theirs` are the names of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.quantised import StoredLevels
 from glassformer.errors import WeightsError, nearest
 from glassformer.weights.header import TensorInfo
 from glassformer.weights.name_table import check_computed, table_mistakes
 from glassformer.weights.names import (
     Fused,
     FusedNoKeyBias,
+    RenamedCheckpoint,
     Rule,
     Slice,
-    StackedExperts,
     Tied,
     TiedUnlessStored,
     WeightNames,
 )
+from glassformer.weights.quantised import LevelReader, export_quantised
+from glassformer.weights.quantised_layout import QuantisedFiles
 from glassformer.weights.read import WeightFiles
 from glassformer.weights.report import LoadReport, printable
-
-
-class RenamedCheckpoint:
-    """A checkpoint under the names of a recipe's table, where newer releases gave tensors other names.
-
-        the file                              the table
-        mlp.experts.down_proj [8, D, F]  ──>  block_sparse_moe.experts.0.w2 … experts.7.w2, each [D, F]
-
-    A part of a stack is a view of it: no number is read or copied before it is used.
-
-    Attributes:
-        tensors: name in the table → shape, dtype, bytes and file.
-    """
-
-    def __init__(self, checkpoint: WeightFiles, names: WeightNames) -> None:
-        self._checkpoint = checkpoint
-        # name in the table → name in the file, how that tensor is cut, which of its parts
-        self._sources: dict[str, tuple[str, StackedExperts | None, int]] = {}
-        self.tensors: dict[str, TensorInfo] = {}
-        for stored, info in checkpoint.tensors.items():
-            rule, targets = names.table_names(stored, info.shape)
-            if targets != [stored] and any(name in checkpoint.tensors for name in targets):
-                rule, targets = None, [stored]  # the file has both spellings: this one is a surplus
-            shapes = (None if rule is None else rule.shapes(info.shape)) or [info.shape]
-            for number, (name, shape) in enumerate(zip(targets, shapes, strict=True)):
-                self.tensors[name] = replace(info, shape=shape, bytes=info.bytes // len(shapes))
-                self._sources[name] = (stored, rule, number)
-
-    def read(self, name: str, *, transient: bool = False) -> Tensor:
-        """Read one tensor, memory-mapped where its offset in the file allows it.
-
-        Args:
-            transient: as in `WeightFiles.read`.
-        """
-        stored, rule, number = self._sources[name]
-        tensor = self._checkpoint.read(stored, transient=transient)
-        return tensor if rule is None else rule.read(tensor)[number]
-
-    def read_together(self, names: list[str], dtype: torch.dtype) -> Tensor | None:
-        """Several tensors as one vector of this dtype, mapped without a copy; None where that cannot be done."""
-        sources = [self._sources[name] for name in names]
-        if any(rule is not None for _, rule, _ in sources) or self.tensors[names[0]].dtype != dtype:
-            return None
-        return self._checkpoint.read_together([stored for stored, _, _ in sources])
-
-    def read_into(self, name: str, target: Tensor) -> None:
-        """Copy one tensor into `target`, a contiguous CPU tensor of its shape, and into the dtype of that."""
-        stored, rule, _ = self._sources[name]
-        if rule is None and self.tensors[name].dtype == target.dtype:
-            self._checkpoint.read_into(stored, target)
-        else:
-            target.copy_(self.read(name, transient=True))
 
 
 def carried_tensors(checkpoint: WeightFiles, names: WeightNames) -> dict[str, Tensor]:
@@ -99,7 +50,6 @@ def carried_tensors(checkpoint: WeightFiles, names: WeightNames) -> dict[str, Te
 
 __all__ = [
     "LoadReport",
-    "RenamedCheckpoint",
     "export_weights",
     "load_weights",
     "name_list",
@@ -150,6 +100,7 @@ def load_weights(
     may_be_new: Callable[[str], bool] = lambda name: False,
     reinitialised: Callable[[str], bool] = lambda name: False,
     initialise: Callable[[nn.Module], None] = lambda module: None,
+    quantised: QuantisedFiles | None = None,
 ) -> LoadReport:
     """Load every parameter of a network (on any device, also meta) from a checkpoint.
 
@@ -159,13 +110,20 @@ def load_weights(
         may_be_new: parameters that may be missing, or of another shape, and are then initialised by
             `initialise(module)`.
         reinitialised: parameters that are initialised whatever the checkpoint holds.
+        quantised: how the checkpoint stores levels in the place of weights; None = it has none
     Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
     """
     tensors = RenamedCheckpoint(checkpoint, names)
+    in_levels: list[str] = []
+    if quantised is not None:
+        dtype, device = dtype or _stored_dtype(checkpoint), torch.device(device)
+        known = _distinct_parameters(network)
+        levels = LevelReader(checkpoint, tensors, names, quantised, dtype, device)
+        in_levels = levels.into(network, known, may_be_new=may_be_new, reinitialised=reinitialised)
     untied = _untie_stored(network, tensors, names)
     parameters = _distinct_parameters(network)
     plan = _match(network, parameters, tensors.tensors, names, may_be_new, reinitialised)
-    report = LoadReport(new=plan.new, warnings=untied)
+    report = LoadReport(loaded=in_levels, new=plan.new, warnings=untied)
     report.unused = [name for name in tensors.tensors if name not in plan.used and not names.is_ignored(name)]
     report.shapes = {name: tuple(tensors.tensors[name].shape) for name in report.unused}
     report.shapes |= {ours: tuple(parameters[ours][0].shape) for ours in report.new}
@@ -382,7 +340,9 @@ def export_weights(
     prefixed = prefixed and names.prefixed
     prefix = f"{names.prefix}." if prefixed and names.prefix else ""
     extra = {f"{prefix}{name}": x.to(next(network.parameters()).dtype) for name, x in (carried or {}).items()}
-    return {**extra, **export_parameters(parameters, names, prefixed=prefixed)}
+    has_levels = any(isinstance(module, StoredLevels) for module in network.modules())
+    levels = export_quantised(network, names, export_parameters, prefixed=prefixed) if has_levels else {}
+    return {**extra, **export_parameters(parameters, names, prefixed=prefixed), **levels}
 
 
 def export_parameters(parameters: Mapping[str, Tensor], names: WeightNames, *, prefixed: bool) -> dict[str, Tensor]:

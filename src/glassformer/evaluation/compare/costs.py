@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
+from glassformer.core.quantised import QUANTISED, QuantisedEmbedding, count_weights
 from glassformer.data.rows import RowSequence
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.errors import DataError
@@ -124,7 +125,7 @@ def read_cost(folder: Path) -> Cost:
 def model_cost(model: LoadedModel) -> Cost:
     """The costs of a model that is no run: its parameters, and the bytes of its files."""
     size = None if model.folder is None else _folder_bytes(model.folder)
-    return Cost(parameters=sum(x.numel() for x in model.network.parameters()), bytes=size)
+    return Cost(parameters=count_weights(model.network), bytes=size)
 
 
 def _folder_bytes(folder: Path) -> int | None:
@@ -175,8 +176,13 @@ def read_bytes(network: nn.Module, tokens: float) -> float:
     sizes = _tensor_bytes(network)
     owners = Counter(id(x) for module in network.modules() for x in module._parameters.values() if x is not None)
     total = float(sum(sizes.values()))
+    layers = [module for module in network.modules() if isinstance(module, QUANTISED)]
+    holders = Counter(id(layer.stored) for layer in layers)
     for module in network.modules():
-        if isinstance(module, nn.Embedding) and owners[id(module.weight)] == 1:
+        if isinstance(module, QuantisedEmbedding):
+            if holders[id(module.stored)] == 1:
+                total -= module.stored.nbytes * (1 - min(1.0, tokens / module.num_embeddings))
+        elif isinstance(module, nn.Embedding) and owners[id(module.weight)] == 1:
             total -= sizes[id(module.weight)] * (1 - min(1.0, tokens / module.num_embeddings))
     return total
 

@@ -1,0 +1,110 @@
+"""Products of stored levels: the numbers of the plain layer, from the levels as they are in memory."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import glassformer
+from glassformer.compression.quantise import Scheme, round_to_nearest
+from glassformer.compression.quantised_network import quantise_network
+from glassformer.core.quantised import QuantisedLinear, StoredLevels
+from glassformer.engine import native
+from glassformer.engine.prepare import PRECISIONS, prepare, prepared_copy, prepared_precision, unprepare
+from glassformer.engine.stored_levels import StoredLevelsProduct
+from tests.e2e.tiny_models import make_folder
+
+
+def layer_of(bits: int, group: int, inputs: str, *, symmetric: bool = True) -> tuple[QuantisedLinear, nn.Linear]:
+    """A quantised layer of 64 inputs and 48 outputs, and the plain one with the same weights."""
+    generator = torch.Generator().manual_seed(0)
+    plain = nn.Linear(64, 48)
+    plain.weight.data = torch.randn(48, 64, generator=generator)
+    made = round_to_nearest(plain.weight, Scheme(bits, group, symmetric))
+    static = (torch.tensor(0.05), torch.tensor(-3, dtype=torch.int8)) if inputs == "static" else (None, None)
+    layer = QuantisedLinear(StoredLevels.of(made.levels, made.scale, bits, made.zero), plain.bias, inputs, *static)
+    plain.weight.data = layer.weight
+    return layer, plain
+
+
+LAYERS = [(8, 0, "wide"), (8, 0, "dynamic"), (8, 0, "static"), (8, 16, "wide"), (4, 32, "wide"), (4, 0, "dynamic")]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("bits", "group", "inputs"), LAYERS)
+@pytest.mark.parametrize("tokens", [1, 3, 40])
+def test_a_product_gives_the_numbers_of_its_layer(
+    precision: str, bits: int, group: int, inputs: str, tokens: int
+) -> None:
+    layer, plain = layer_of(bits, group, inputs)
+    x = torch.randn(2, tokens, 64, generator=torch.Generator().manual_seed(tokens))
+    product = StoredLevelsProduct(layer, precision, inside=False)
+    with torch.inference_mode():
+        y, expected = product(x), layer.plain(x)
+        assert y.dtype == x.dtype and y.shape == (2, tokens, 48)
+        narrow = precision == "int8" and inputs == "wide" and bits == 8 and group == 0 and 2 * tokens > 8
+        bound = 3e-2 if narrow else 1e-5
+        assert float((y - expected).abs().max()) <= bound * float(expected.abs().max())
+        if inputs == "wide":
+            assert torch.allclose(expected, plain(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_four_bits_in_bfloat16(symmetric: bool) -> None:
+    layer, _ = layer_of(4, 32, "wide", symmetric=symmetric)
+    x = torch.randn(30, 64, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        y, expected = StoredLevelsProduct(layer, "bf16", inside=True)(x), layer.plain(x)
+    assert float((y.float() - expected).abs().max()) <= 2e-2 * float(expected.abs().max())
+
+
+def test_levels_are_read_where_they_are() -> None:
+    layer, _ = layer_of(8, 0, "wide")
+    matrix = StoredLevelsProduct(layer, "fp32", inside=True).matrix()
+    assert matrix.weight.data_ptr() == layer.stored.levels.data_ptr()
+
+
+def test_prepared_and_back() -> None:
+    layer, _ = layer_of(8, 0, "dynamic")
+    network = nn.Sequential(layer, nn.Linear(48, 5))
+    x = torch.randn(20, 64)
+    before = network(x)
+    for precision in ("fp32", "int8"):
+        prepare(network, precision)
+        assert prepared_precision(network) == precision
+        assert isinstance(layer.product, StoredLevelsProduct) and layer.product.precision == precision
+    other = prepared_copy(network, "fp32")
+    assert prepared_precision(other) == "fp32" and prepared_precision(network) == "int8"
+    assert other[0].stored.levels.data_ptr() == layer.stored.levels.data_ptr()
+    assert copy.deepcopy(layer).product is None
+    unprepare(network)
+    assert layer.product is None and torch.equal(network(x), before)
+
+
+def test_gradients_of_inputs_pass_a_prepared_layer() -> None:
+    layer, plain = layer_of(8, 0, "wide")
+    prepare(layer_network := nn.Sequential(layer), "fp32")
+    x = torch.randn(4, 64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(layer_network(x).square().sum(), x)
+    (expected,) = torch.autograd.grad(plain(x).square().sum(), x)
+    assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_step_of_generation_reads_stored_levels(tmp_path: Path) -> None:
+    if native.kernel() is None:
+        pytest.skip("compiled kernels are not available here")
+    model = glassformer.load(make_folder(tmp_path, "llama", task="text-generation"))
+    quantise_network(model.network, Scheme(8), embeddings=Scheme(8))
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.inference_mode():
+        expected = model(input_ids=ids).logits[:, -1]
+        prepare(model.network, "fp32")
+        first = model(input_ids=ids[:, :2], use_cache=True)
+        step = model(input_ids=ids[:, 2:], past_key_values=first.cache, use_cache=True).logits[:, -1]
+    assert torch.allclose(step, expected, atol=1e-5)
+    stack = model.network.get_submodule("blocks")
+    assert stack.few_tokens is not None and stack.few_tokens._understood and stack.few_tokens._programs
