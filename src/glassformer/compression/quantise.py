@@ -47,6 +47,9 @@ from glassformer.errors import ConfigError
 BITS = (4, 8)
 """Bits of a level that can be stored."""
 
+NARROWED = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65)
+"""Shares of a range that are tried in its place."""
+
 NARROWEST = 1e-12
 """The least scale: a range of zeros alone has a step too, and no number is divided by 0."""
 
@@ -155,6 +158,19 @@ class Scheme:
     def grid(self, weight: Tensor, name: str = "the weight") -> LevelGrid:
         """The grid of each group of a weight, between its smallest and largest number. Scales [rows, groups, 1]"""
         return grid_of(self.grouped(weight, name), self.bits, symmetric=self.symmetric)
+
+    def searched_grid(self, weight: Tensor, name: str = "the weight") -> LevelGrid:
+        """The grid of each group whose ends are narrowed as far as its squared error falls; worth it in 4 bits."""
+        grouped = self.grouped(weight, name)
+        whole = self.grid(weight, name)
+        scale, zero = whole.scale, whole.zero
+        least = (whole.round(grouped) - grouped).square().sum(-1, keepdim=True)
+        for share in NARROWED:
+            grid = LevelGrid(whole.scale * share, whole.zero, self.bits)
+            error = (grid.round(grouped) - grouped).square().sum(-1, keepdim=True)
+            scale = torch.where(error < least, grid.scale, scale)
+            least = torch.minimum(error, least)
+        return LevelGrid(scale, zero, self.bits)
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ def quantise_network(
     embeddings: Scheme | None = None,
     rounding: Rounding = lambda path, weight, scheme: round_to_nearest(weight, scheme, path),
     grids: Mapping[str, LevelGrid] | None = None,
+    factors: Mapping[str, Tensor] | None = None,
 ) -> list[str]:
     """Quantise the layers of a network in place.
 
@@ -91,7 +92,8 @@ def quantise_network(
         keep: patterns of linear layers that stay wide
         embeddings: scheme of the token embedding and of output projections over the vocabulary; None: they stay wide
         rounding: how the weights of linear layers become levels
-        grids: of static inputs, by path
+        grids: of static inputs, by path; of the inputs times their factors
+        factors: what inputs are multiplied by, by path; weights are divided by them [columns]
     Returns: the paths of the quantised layers.
     Raises: ConfigError: groups that do not divide a width, an unknown name, a network that is quantised already or has
         adapters. The network is as it was then.
@@ -107,21 +109,25 @@ def quantise_network(
         assert embeddings is not None
         embeddings.grouped(table.weight, path)
     for path, layer in layers.items():
-        made = rounding(path, layer.weight.detach(), scheme)
+        factor = (factors or {}).get(path)
+        weight = layer.weight.detach()
+        made = rounding(path, weight if factor is None else weight / factor.to(weight.dtype), scheme)
         grid = (grids or {}).get(path)
         static = (None, None) if grid is None else (grid.scale.float(), grid.zero.to(made.levels.dtype))
-        replace_layer(network, path, _stored(made, scheme, layer.weight), inputs, static)
+        scaled = None if factor is None else factor.to(weight.dtype)
+        replace_layer(network, path, stored_levels_of(made, scheme, weight), inputs, static, scaled)
     shared: dict[int, StoredLevels] = {}
     for path, table in tables.items():
         assert embeddings is not None
         weight = table.weight
         if id(weight) not in shared:
-            shared[id(weight)] = _stored(round_to_nearest(weight, embeddings, path), embeddings, weight)
+            shared[id(weight)] = stored_levels_of(round_to_nearest(weight, embeddings, path), embeddings, weight)
         replace_layer(network, path, shared[id(weight)])
     return [*layers, *tables]
 
 
-def _stored(made: Levels, scheme: Scheme, weight: Tensor) -> StoredLevels:
+def stored_levels_of(made: Levels, scheme: Scheme, weight: Tensor) -> StoredLevels:
+    """Levels as they are stored, with scales in the dtype of the weight."""
     return StoredLevels.of(made.levels, made.scale.to(weight.dtype), scheme.bits, made.zero)
 
 

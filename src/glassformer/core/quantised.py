@@ -102,10 +102,13 @@ class QuantisedLinear(nn.Linear):
         inputs: "wide" (not rounded), "dynamic" or "static"
         input_scale: of static inputs. []
         input_zero: of static inputs. int8 []
+        input_factors: what inputs are multiplied by before they are rounded, so that no channel is an outlier; the
+            weight is divided by them. [columns]
     """
 
     input_scale: Tensor | None
     input_zero: Tensor | None
+    input_factors: Tensor | None
     product: Callable[[Tensor], Tensor] | None
     """What computes y with the levels as they are stored; set by `engine.prepare`."""
 
@@ -116,26 +119,35 @@ class QuantisedLinear(nn.Linear):
         inputs: str = "wide",
         input_scale: Tensor | None = None,
         input_zero: Tensor | None = None,
+        input_factors: Tensor | None = None,
     ) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = stored.columns, stored.rows
         self.stored, self.bias, self.inputs = stored, bias, inputs  # type: ignore[assignment]
         self.register_buffer("input_scale", input_scale)
         self.register_buffer("input_zero", input_zero)
+        self.register_buffer("input_factors", input_factors)
         self.product = None
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
         """W as numbers, computed now."""
-        return self.stored.numbers()
+        numbers = self.stored.numbers()
+        return numbers if self.input_factors is None else numbers * self.input_factors.to(numbers.dtype)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.input_factors is not None:
+            x = x * self.input_factors.to(x.dtype)
         if self.product is not None and not (torch.is_grad_enabled() and x.requires_grad):
             return self.product(x)
         return self.plain(x)
 
     def plain(self, x: Tensor) -> Tensor:
-        """The layer by torch's own operations, on any device and with a gradient of x."""
+        """The layer by torch's own operations, on any device and with a gradient of x.
+
+        Args:
+            x: inputs, times their factors where there are any
+        """
         x = self.rounded_inputs(x)
         rows = max(1, BLOCK_WEIGHTS // self.in_features)
         blocks = [slice(start, start + rows) for start in range(0, self.out_features, rows)]

@@ -29,6 +29,7 @@ def matrix_of(linear: nn.Module) -> Matrix:
         type(linear) is QuantisedLinear
         and isinstance(linear.product, StoredLevelsProduct)
         and linear.product.has_matrix
+        and linear.input_factors is None
     ):
         return linear.product.matrix()
     if type(linear) is not PackedLinear:

@@ -141,6 +141,9 @@ class Half(Way[HalfOptions]):
 
 WAYS: dict[str, str | Way[Any]] = {
     "half": "glassformer.studies.ways:Half",
+    "int8": "glassformer.studies.quantising_ways:Int8",
+    "int8-static": "glassformer.studies.quantising_ways:Int8Static",
+    "int4": "glassformer.studies.quantising_ways:Int4",
     "pruned": "glassformer.studies.pruning_ways:Pruned",
     "heads": "glassformer.studies.pruning_ways:FewerHeads",
     "neurons": "glassformer.studies.pruning_ways:FewerNeurons",

@@ -42,7 +42,7 @@ class LevelReader:
 
     Args:
         checkpoint: the files
-        tensors: the same under the names of the table; what is read as levels is left out of it
+        tensors: the same under the names of the table; tensors of levels are left out of it once they are read
         files: how the levels are stored
         dtype: of the scales
         device: of all
@@ -90,9 +90,10 @@ class LevelReader:
                 continue
             stored = self._stored(rule, stems, shape)
             inputs, static = self._inputs(stems)
+            factors = self._factors(stems, shape[1])
             for path in (alias.rpartition(".")[0] for alias in aliases):
                 if not isinstance(network.get_submodule(path), QUANTISED):  # a module that several others hold
-                    replace_layer(network, path, stored, inputs, static)
+                    replace_layer(network, path, stored, inputs, static, factors)
             used |= {f"{stem}.{part}" for stem in stems for part in PARTS}
             loaded.append(ours)
         self.tensors.drop(used)
@@ -172,6 +173,19 @@ class LevelReader:
             torch.tensor(zero, dtype=torch.int8, device=self.device),
         )
 
+    def _factors(self, stems: Sequence[str], columns: int) -> Tensor | None:
+        """What inputs are multiplied by; those of a fused layer are equal, as its parts read the same."""
+        names = [name for name in (f"{stem}.input_factors" for stem in stems) if name in self.checkpoint.tensors]
+        if not names:
+            return None
+        infos = [self.checkpoint.tensors[name] for name in names]
+        if any(info.shape != (columns,) or not info.dtype.is_floating_point for info in infos):
+            raise WeightsError(f"{printable(names[0])} must be {columns} floating-point numbers")
+        factors = [self.checkpoint.read(name).to(self.device, self.dtype) for name in names]
+        if len(names) < len(stems) or any(not torch.equal(factors[0], other) for other in factors[1:]):
+            raise UnsupportedError(f"{', '.join(stems)} are one layer here, and scale their input differently")
+        return factors[0]
+
     def _static(self, stem: str) -> tuple[float, int]:
         scale, zero = (self._number(f"{stem}.{part}") for part in ("input_scale", "input_zero_point"))
         if not (scale > 0 and -128 <= zero <= 127 and zero == int(zero)):
@@ -205,6 +219,7 @@ def replace_layer(
     stored: StoredLevels,
     inputs: str = "wide",
     static: Static = (None, None),
+    factors: Tensor | None = None,
 ) -> None:
     """Put a quantised layer in the place of a plain linear layer or embedding, with its bias.
 
@@ -213,11 +228,12 @@ def replace_layer(
         stored: its weight
         inputs: how a linear layer rounds its inputs: "wide", "dynamic" or "static"
         static: scale and zero point of static inputs
+        factors: what inputs of a linear layer are multiplied by
     Raises: UnsupportedError: it is neither.
     """
     old = network.get_submodule(path)
     if type(old) is nn.Linear:
-        new: nn.Module = QuantisedLinear(stored, old.bias, inputs, *static)
+        new: nn.Module = QuantisedLinear(stored, old.bias, inputs, *static, factors)
     elif type(old) is nn.Embedding:
         new = QuantisedEmbedding(stored, old.padding_idx)
     else:
@@ -271,6 +287,8 @@ def export_quantised(
         for stem in (name.removesuffix(".weight") for name in names.find(f"{path}.weight", prefixed=prefixed)[1]):
             if layer.stored.order is not None:
                 tensors[f"{stem}.weight_g_idx"] = layer.stored.order.to(torch.int32)
+            if isinstance(layer, QuantisedLinear) and layer.input_factors is not None:
+                tensors[f"{stem}.input_factors"] = layer.input_factors
             if isinstance(layer, QuantisedLinear) and layer.input_scale is not None:
                 assert layer.input_zero is not None
                 tensors[f"{stem}.input_scale"] = layer.input_scale.reshape(1)
@@ -308,7 +326,7 @@ def quantisation_config(
     plain = (name for name, x in tensors.items() if name.endswith(".weight") and x.dim() == 2 and x.is_floating_point())
     formats = {scheme["format"] for scheme in schemes.values()}
     return {
-        "quant_method": "compressed-tensors",
+        "quant_method": "glassformer" if any(x.endswith(".input_factors") for x in tensors) else "compressed-tensors",
         "format": formats.pop() if len(formats) == 1 else "mixed-precision",
         "quantization_status": "compressed",
         "config_groups": schemes,

@@ -29,12 +29,15 @@ from glassformer.weights.header import TensorInfo
 from glassformer.weights.report import printable
 
 CONFIG_KEY = "quantization_config"
-METHODS = ("compressed-tensors", "gptq", "awq")
+METHODS = ("compressed-tensors", "gptq", "awq", "glassformer")
+SIGNED = ("compressed-tensors", "glassformer")
+"""Those with signed levels. The second one is the first with an `input_factors` of some layers: another name, because a
+reader that does not know them would compute something else."""
 FORMATS = ("int-quantized", "pack-quantized", "naive-quantized", "mixed-precision")
 MARKS = (".weight_scale", ".qweight")
 """Ends of the tensor that every quantised layer has."""
 PARTS = ("weight", "weight_packed", "weight_shape", "weight_scale", "weight_zero_point", "weight_g_idx",
-         "input_scale", "input_zero_point", "qweight", "qzeros", "scales", "g_idx")  # fmt: skip
+         "input_scale", "input_zero_point", "input_factors", "qweight", "qzeros", "scales", "g_idx")  # fmt: skip
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Where the levels of eight neighbouring outputs are in a word of AWQ, four bits each."""
 
@@ -67,7 +70,7 @@ class QuantisedFiles:
         if not isinstance(values, Mapping):
             raise ConfigError(f"{CONFIG_KEY} is {safe_repr(values)}; it must be names and values")
         method = values.get("quant_method")
-        if method == "compressed-tensors":
+        if method in SIGNED:
             return QuantisedFiles(method, _inputs(values))
         if method not in METHODS:
             raise UnsupportedError(
@@ -98,7 +101,7 @@ class QuantisedFiles:
         Raises: WeightsError: a tensor that is missing, misshapen or of another dtype, or says another size.
         """
         layer = _Layer(stem, tensors, read, *shape)
-        if self.method == "compressed-tensors":
+        if self.method in SIGNED:
             return _compressed(layer)
         return _gptq(layer, self.bits, less=self.zeros_less_one) if self.method == "gptq" else _awq(layer)
 

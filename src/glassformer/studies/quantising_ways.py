@@ -1,0 +1,254 @@
+"""Ways to quantise a model: weights, and inputs of products, in 8 bits; weights alone in 4.
+
+    int8          8-bit weights, inputs rounded token by token        compiled products of integers, no data needed
+    int8-static   8-bit weights, inputs rounded by calibrated ranges
+    int4          4-bit weights in groups, inputs as they are         an eighth of the bytes: nearest, GPTQ or AWQ
+
+The folder stores levels and scales in compressed-tensors' layout. The methods are in `glassformer.compression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.compression.awq import activation_aware_factors, searched_round
+from glassformer.compression.calibrate import calibrated_grid
+from glassformer.compression.gptq import gptq
+from glassformer.compression.layer_inputs import LayerInputs, recorded_inputs
+from glassformer.compression.quantise import LevelGrid, Levels, Scheme, round_to_nearest
+from glassformer.compression.quantised_network import Rounding, quantisable_layers, quantise_network
+from glassformer.compression.sensitivity import Sensitivity, sensitivity_sweep
+from glassformer.compression.smooth import best_factors
+from glassformer.core.flow import Output
+from glassformer.core.quantised import bytes_of_levels, check_not_quantised
+from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
+from glassformer.progress import Bar, no_bar
+from glassformer.reports.table import Table, byte_amount, number
+from glassformer.studies.pruning_ways import run_calibration
+from glassformer.studies.ways import Source, Way
+from glassformer.tasks.microbatch import run_batches
+
+SWEPT_ROWS = 64
+"""Calibration rows of a sensitivity sweep, which runs them once for each layer."""
+
+Embeddings = Annotated[bool, Doc("Embeddings in 8 bits too: the token table, and output projections over it.")]
+Keep = Annotated[Sequence[str], Doc("Layers that stay in floating point, by patterns such as blocks.0 or *.ffn.down.")]
+Wide = Annotated[
+    NonNegativeInt, Doc("Sensitive layers that stay in floating point: how many, chosen by a sweep over all layers.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int8Options(Schema):
+    """Options of 8-bit weights and inputs."""
+
+    embeddings: Embeddings = True
+    smooth: Annotated[bool, Doc("SmoothQuant: outliers of inputs migrate to the weights; needs calibration rows.")] = (
+        False
+    )
+    method: Annotated[
+        Literal["nearest", "gptq"], Doc("Rounding of weights: nearest needs no data; gptq needs calibration rows.")
+    ] = "nearest"
+    keep: Keep = ()
+    wide: Wide = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int8StaticOptions(Int8Options):
+    """Options of 8-bit weights and inputs with calibrated ranges."""
+
+    calibration: Annotated[
+        Literal["minmax", "percentile", "mse", "entropy"], Doc("Calibration: how the range of inputs is chosen.")
+    ] = "minmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int4Options(Schema):
+    """Options of 4-bit weights."""
+
+    method: Annotated[
+        Literal["nearest", "gptq", "awq"],
+        Doc("Method: nearest needs no data; gptq and awq need calibration rows."),
+    ] = "gptq"
+    group: Annotated[Count, Doc("Group size: neighbouring weights that share a scale; it must divide all widths.")] = 32
+    embeddings: Embeddings = True
+    keep: Keep = ()
+    wide: Wide = 0
+
+
+class Int8(Way[Int8Options]):
+    """Dynamic int8: weights in 8 bits, inputs in 8 bits with a scale for each token."""
+
+    OPTIONS = Int8Options
+
+    def __call__(self, source: Source, options: Int8Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
+        work = _Work(source, "int8", Scheme(8), "dynamic", options.keep, options.wide, progress)
+        by_data = options.smooth or options.method == "gptq"
+        inputs = work.record(hessian=options.method == "gptq") if by_data else {}
+        factors = _smoothing(work.layers, inputs) if options.smooth else {}
+        rounding = _rounding(options.method, inputs, factors)
+        work.finish(output, embeddings=options.embeddings, factors=factors, rounding=rounding)
+        return [*work.tables, *([_factor_table(work.layers, factors)] if options.smooth else [])]
+
+
+class Int8Static(Way[Int8StaticOptions]):
+    """Static int8: weights in 8 bits, inputs in 8 bits with calibrated ranges."""
+
+    OPTIONS = Int8StaticOptions
+
+    def __call__(
+        self, source: Source, options: Int8StaticOptions, output: Path, progress: Bar = no_bar
+    ) -> Sequence[Table]:
+        work = _Work(source, "int8-static", Scheme(8), "static", options.keep, options.wide, progress)
+        inputs = work.record(hessian=options.method == "gptq")
+        factors = _smoothing(work.layers, inputs) if options.smooth else {}
+        rounding = _rounding(options.method, inputs, factors)
+        if factors:  # ranges are those of the inputs times their factors
+            inputs = work.record(factors)
+        grids = {path: calibrated_grid(x.histogram, options.calibration) for path, x in inputs.items()}
+        work.finish(output, embeddings=options.embeddings, factors=factors, grids=grids, rounding=rounding)
+        return [*work.tables, _range_table(inputs, grids)]
+
+
+class Int4(Way[Int4Options]):
+    """int4: weights in 4 bits, in groups with a scale each; inputs stay in floating point."""
+
+    OPTIONS = Int4Options
+
+    def __call__(self, source: Source, options: Int4Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
+        scheme = Scheme(4, options.group)
+        work = _Work(source, "int4", scheme, "wide", options.keep, options.wide, progress)
+        for path, layer in work.layers.items():
+            scheme.grouped(layer.weight, path)  # before minutes of calibration
+        inputs = {} if options.method == "nearest" else work.record(hessian=True)
+        factors = {}
+        if options.method == "awq":
+            factors = _chosen(
+                {path: activation_aware_factors(work.layers[path].weight, x, scheme) for path, x in inputs.items()}
+            )
+
+        rounding = _rounding("searched" if options.method != "gptq" else "gptq", inputs, factors)
+        work.finish(output, embeddings=options.embeddings, factors=factors, rounding=rounding)
+        return [*work.tables, *([_factor_table(work.layers, factors)] if options.method == "awq" else [])]
+
+
+class _Work:
+    """A model that is being quantised: its layers, what they read, and the folder at the end.
+
+    tables: of sizes, and of the sensitivity sweep, where layers are chosen by one
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        way: str,
+        scheme: Scheme,
+        inputs: str,
+        keep: Sequence[str],
+        wide: int,
+        progress: Bar,
+    ) -> None:
+        self.source, self.way, self.scheme, self.inputs, self.progress = source, way, scheme, inputs, progress
+        self.network = source.model.unprepare().network
+        check_not_quantised(self.network, "quantised again")
+        self.keep = list(keep)
+        self.tables: list[Table] = []
+        if wide:
+            report = self._sweep()
+            self.keep += report.most_sensitive(wide)
+            self.tables = list(report.tables())
+        self.layers = quantisable_layers(self.network, self.keep)
+
+    def _sweep(self) -> Sensitivity:
+        task, rows = self.source.task, self.source.needed("calibration", self.way)
+        rows = rows.select(range(min(len(rows), SWEPT_ROWS)))
+        examples = task.encode(rows)
+        layers = quantisable_layers(self.network, self.keep)
+
+        def outputs() -> list[Tensor]:
+            with torch.inference_mode():
+                return [_main_tensor(output).clone() for output, _ in run_batches(task, examples)]
+
+        inputs = "dynamic" if self.inputs == "static" else self.inputs
+        with self.progress("sensitivity", len(layers)) as done:
+            return sensitivity_sweep(self.network, layers, self.scheme, outputs, inputs=inputs, progress=done)
+
+    def record(self, factors: Mapping[str, Tensor] | None = None, *, hessian: bool = False) -> dict[str, LayerInputs]:
+        """Run the calibration rows. Raises: ConfigError: there are none. DataError: they run not all layers."""
+        with recorded_inputs(self.layers, hessian=hessian, factors=factors) as inputs:
+            run_calibration(self.source, self.way, self.progress)
+        return inputs
+
+    def finish(self, output: Path, *, embeddings: bool, **options: Any) -> None:
+        """Quantise the network and write the folder."""
+        before = sum(parameter.nbytes for parameter in self.network.parameters())
+        quantised = quantise_network(
+            self.network,
+            self.scheme,
+            inputs=self.inputs,
+            keep=self.keep,
+            embeddings=Scheme(8) if embeddings else None,
+            **options,
+        )
+        self.source.model.save_pretrained(output)
+        wide = sum(parameter.nbytes for parameter in self.network.parameters())
+        after = wide + bytes_of_levels(self.network)
+        row = [f"{len(quantised)} layers", byte_amount(before), byte_amount(after), number(after / before)]
+        self.tables.append(Table(["quantised", "weights before", "weights after", "share"], [row]))
+
+
+def _main_tensor(output: Output) -> Tensor:
+    """The logits, or what the network gives instead."""
+    tensors = (output.logits, output.start_logits, output.last_hidden_state)
+    return next(x for x in tensors if x is not None)
+
+
+def _rounding(method: str, inputs: Mapping[str, LayerInputs], factors: Mapping[str, Tensor]) -> Rounding:
+    """How weights become levels: "nearest", "searched" (nearest on narrowed grids) or "gptq"."""
+
+    def rounding(path: str, weight: Tensor, scheme: Scheme) -> Levels:
+        if method != "gptq":
+            return (round_to_nearest if method == "nearest" else searched_round)(weight, scheme, path)
+        hessian = inputs[path].hessian
+        if path in factors:  # the layer reads x · f
+            hessian = hessian * factors[path] * factors[path][:, None]
+        return gptq(weight, hessian, scheme, path)
+
+    return rounding
+
+
+def _chosen(factors: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+    return {path: x for path, x in factors.items() if x is not None}
+
+
+def _smoothing(layers: Mapping[str, nn.Linear], inputs: Mapping[str, LayerInputs]) -> dict[str, Tensor]:
+    """Factors of the layers that gain by them."""
+    return _chosen({path: best_factors(layers[path].weight, x, Scheme(8)) for path, x in inputs.items()})
+
+
+def _factor_table(layers: Mapping[str, nn.Linear], factors: Mapping[str, Tensor]) -> Table:
+    """The layers whose inputs are scaled, and how far the factors of their channels are apart."""
+    rows = [
+        [path, number(float(factors[path].max() / factors[path].min())) if path in factors else "not scaled"]
+        for path in layers
+    ]
+    return Table(["layer", "largest / smallest factor of a channel"], rows, caption="Scaled inputs")
+
+
+def _range_table(inputs: Mapping[str, LayerInputs], grids: Mapping[str, LevelGrid]) -> Table:
+    """The range of each layer's inputs, and what of it has levels."""
+    rows = []
+    for path, recorded in inputs.items():
+        grid, histogram = grids[path], recorded.histogram
+        low, high = (float(grid.numbers(torch.tensor(level))) for level in (-128, 127))
+        rows.append(
+            [path, number(histogram.low), number(histogram.high), number(low), number(high), str(int(grid.zero))]
+        )
+    headings = ["layer", "smallest input", "largest input", "lowest level", "highest level", "zero point"]
+    return Table(headings, rows, caption="Calibrated ranges of inputs")

@@ -1,0 +1,121 @@
+"""Ways to quantise: what they write is smaller, loads and predicts nearly the same; and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer import load
+from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear, quantised_layers
+from glassformer.errors import ConfigError
+from glassformer.evaluation.runs import open_run
+from glassformer.runs.config import parse_config
+from glassformer.studies.trained import configured_trainer, train_run
+from glassformer.studies.ways import Source, find_way
+from tests.studies.samples import sizes_values
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    """A classifier of two labels, trained for a step."""
+    folder = tmp_path_factory.mktemp("source")
+    values = sizes_values(folder)
+    del values["study"]
+    values["scratch"] = {**values["scratch"], "num_hidden_layers": 2}
+    values["data"] |= {"train": "far.csv", "validation": "test.csv"}
+    config = parse_config(values)
+    train_run(config, configured_trainer(config), evaluate=False)
+    run = open_run(config.output)
+    return Source(run.folder / "model", run.config, run.splits[0], run.splits[0], run.splits[1])
+
+
+@pytest.fixture
+def source(trained: Source) -> Source:
+    """The same, with a model of its own."""
+    return Source(trained.folder, trained.config, trained.train, trained.calibration, trained.validation)
+
+
+WAYS: list[tuple[str, dict[str, Any]]] = [
+    ("int8", {}),
+    ("int8", {"smooth": True, "method": "gptq"}),
+    ("int8-static", {}),
+    ("int8-static", {"calibration": "mse", "smooth": True}),
+    ("int4", {"method": "nearest", "group": 8}),
+    ("int4", {"method": "gptq", "group": 8, "wide": 2}),
+    ("int4", {"method": "awq", "group": 8, "embeddings": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), WAYS, ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x)))
+def test_a_way_writes_a_smaller_model(source: Source, name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    way = find_way(name)
+    before = {path.name: path.read_bytes() for path in source.folder.iterdir()}
+    tables = way(source, way.parse(options), tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in source.folder.iterdir()} == before
+    assert any("share" in table.headings for table in tables)
+    model, plain = load(tmp_path / "out", strict=True), load(source.folder)
+    layers = quantised_layers(model.network)
+    linear = [layer for layer in layers.values() if isinstance(layer, QuantisedLinear)]
+    assert {layer.inputs for layer in linear} == {{"int8": "dynamic", "int8-static": "static", "int4": "wide"}[name]}
+    assert len(linear) == 8 - options.get("wide", 0)
+    assert {layer.stored.bits for layer in linear} == {4 if name == "int4" else 8}
+    assert any(isinstance(x, QuantisedEmbedding) for x in layers.values()) == options.get("embeddings", True)
+    assert (tmp_path / "out" / "model.safetensors").stat().st_size < (
+        source.folder / "model.safetensors"
+    ).stat().st_size
+    ids = torch.tensor([[3, 4, 5, 6, 3]])
+    with torch.inference_mode():
+        exact, close = (x(input_ids=ids).logits for x in (plain, model))
+    assert float((exact - close).abs().max()) < (0.3 if name == "int4" else 0.1) * float(exact.abs().max())
+    again = Source(tmp_path / "out", source.config, None, None, source.validation)
+    assert source.validation is not None
+    assert len(list(again.task.predict(source.validation))) == len(source.validation)
+
+
+def test_reports_show_ranges_and_sensitivities(source: Source, tmp_path: Path) -> None:
+    way = find_way("int8-static")
+    tables = way(source, way.parse({"wide": 1}), tmp_path / "out")
+    headings = [table.headings[0:2] for table in tables]
+    assert ["layer", "relative error of the outputs"] in [list(x) for x in headings]
+    ranges = next(table for table in tables if "zero point" in table.headings)
+    assert len(ranges.rows) == 7  # the most sensitive of eight layers stays wide
+    sweep = next(table for table in tables if "relative error of the outputs" in table.headings)
+    assert sweep.rows[0][0] not in [row[0] for row in ranges.rows]
+    assert len(sweep.rows) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("int8", {"keep": ["blocks.9"]}, "no layer that is quantised is named 'blocks.9'; nearest"),
+        ("int4", {"group": 7}, "do not divide"),
+        ("int4", {"method": "best"}, "method"),
+        ("int8-static", {"calibration": "max"}, "calibration"),
+    ],
+)
+def test_options_that_do_not_fit(
+    source: Source, name: str, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    way = find_way(name)
+    with pytest.raises(ConfigError, match=message):
+        way(source, way.parse(options), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_calibration_rows(source: Source, tmp_path: Path) -> None:
+    empty = Source(source.folder, source.config, None, None, source.validation)
+    for name, options in (("int8-static", {}), ("int4", {"group": 8}), ("int8", {"wide": 1})):
+        way = find_way(name)
+        with pytest.raises(ConfigError, match=f"{name} needs calibration rows"):
+            way(empty, way.parse(options), tmp_path / "out")
+
+
+def test_a_quantised_folder_is_not_quantised_again(source: Source, tmp_path: Path) -> None:
+    way = find_way("int8")
+    way(source, way.parse({}), tmp_path / "out")
+    again = Source(tmp_path / "out", source.config, source.train, source.calibration, source.validation)
+    with pytest.raises(ConfigError, match="cannot be quantised again"):
+        way(again, way.parse({}), tmp_path / "twice")
