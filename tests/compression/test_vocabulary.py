@@ -12,7 +12,7 @@ import torch
 from glassformer import Model, load
 from glassformer.compression.structure import Parts
 from glassformer.compression.vocabulary import TrimmedVocabulary, trim_tables, trim_vocabulary
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import FAMILIES
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
@@ -131,4 +131,7 @@ def test_what_cannot_be_trimmed() -> None:
         trim_tokenizer(tokenizer, [5, 6])
     with pytest.raises(ConfigError, match="ascending"):
         trim_tables(Parts.of(model), [3, 1])
+    model.generation_config["forced_decoder_ids"] = [[1, 5]]
+    with pytest.raises(UnsupportedError, match="ids of tokens in 'forced_decoder_ids'"):
+        trim_vocabulary(model, ENGLISH)
     assert model.network.vocabulary == tokenizer.largest_id + 9

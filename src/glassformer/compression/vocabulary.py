@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from glassformer.compression.structure import Parts
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import is_int, safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.resize import rebuilt, vocabulary_key
@@ -27,6 +27,8 @@ from glassformer.text.trim import trim_tokenizer, used_ids
 
 ID_LISTS = ("suppress_tokens", "begin_suppress_tokens")
 """Keys of configs whose values are ids of tokens that are not to be written."""
+UNREAD_IDS = ("bad_words_ids", "force_words_ids", "forced_decoder_ids", "sequence_bias", "lang_to_id", "task_to_id")
+"""Keys of configs with ids in other forms, which are not renumbered."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,8 +58,15 @@ def trim_vocabulary(model: LoadedModel, texts: Iterable[str], *, least: int = 1)
 
     Args:
         least: how often a token must occur in the texts
-    Raises: DataError: there are no texts, or no tokenizer. UnsupportedError: a family with several vocabularies.
+    Raises: DataError: there are no texts, or no tokenizer. UnsupportedError: a family with several vocabularies, or a
+        config that names tokens in a form that is not renumbered.
     """
+    for key in UNREAD_IDS:
+        if model.config.get(key) or model.generation_config.get(key):
+            raise UnsupportedError(
+                f"the config names ids of tokens in {key!r}, which trimming the vocabulary would not renumber; leave it "
+                "out of config.json and generation_config.json, if the model is used without"
+            )
     parts, tokenizer = Parts.of(model), model.tokenizer
     before = sum(parameter.numel() for parameter in model.network.parameters())
     rows = model.network.vocabulary
