@@ -84,7 +84,9 @@ def measure_speed(folder: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def measure_heads(folder: Path, file: Path, fields: dict[str, Any], first: int, limit: int) -> list[dict[str, Any]]:
+def measure_heads(
+    folder: Path, file: Path, fields: dict[str, Any], first: int, limit: int, shares: list[float]
+) -> list[dict[str, Any]]:
     """The score of a classifier without a growing share of its heads."""
     import numpy as np
 
@@ -103,7 +105,7 @@ def measure_heads(folder: Path, file: Path, fields: dict[str, Any], first: int, 
     importance = importance_of_units(source, "heads", no_bar).heads
     total = sum(map(len, importance))
     results = []
-    for share in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
+    for share in shares:
         task = trained_task(folder, "classify").for_evaluation()
         units = least_important(importance, min(round(share * total), total - len(importance)))
         remove_heads(Parts.of(task.model), units).put_into(task.model)
@@ -122,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--first", type=int, default=500, help="rows that importance is computed on")
     parser.add_argument("--limit", type=int, default=1500, help="rows that are scored")
+    parser.add_argument("--shares", type=float, nargs="*", default=[i / 10 for i in range(9)], help="of heads that go")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.what == "rows":
@@ -130,7 +133,7 @@ def main() -> None:
         result = measure_speed(options.files[0], options.rounds)
     else:
         fields = dict(pair.split("=", 1) for pair in options.format)
-        result = measure_heads(*options.files[:2], fields, options.first, options.limit)
+        result = measure_heads(*options.files[:2], fields, options.first, options.limit, options.shares)
     if options.json:
         print(json.dumps({"environment": environment(), options.what: result}, indent=1))
     else:

@@ -64,8 +64,8 @@ def trim_vocabulary(model: LoadedModel, texts: Iterable[str], *, least: int = 1)
     for key in UNREAD_IDS:
         if model.config.get(key) or model.generation_config.get(key):
             raise UnsupportedError(
-                f"the config names ids of tokens in {key!r}, which trimming the vocabulary would not renumber; leave it "
-                "out of config.json and generation_config.json, if the model is used without"
+                f"the config names ids of tokens in {key!r}, which trimming the vocabulary would not renumber; leave "
+                "it out of config.json and generation_config.json, if the model is used without"
             )
     parts, tokenizer = Parts.of(model), model.tokenizer
     before = sum(parameter.numel() for parameter in model.network.parameters())
