@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.compression.movement import PruningSpec
+from glassformer.compression.quantisation_aware import QuantisationSpec
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.model import Model
@@ -136,6 +137,7 @@ def trainer_of(
     callbacks: Iterable[Any] = (),
     sharded: bool = False,
     pruning: PruningSpec | None = None,
+    quantisation: QuantisationSpec | None = None,
     **options: Any,
 ) -> Trainer:
     """A trainer of a new tiny model; the same arguments make the same run."""
@@ -158,6 +160,7 @@ def trainer_of(
         callbacks=list(callbacks),
         sharded=sharded,
         pruning=pruning,
+        quantisation=quantisation,
     )
 
 

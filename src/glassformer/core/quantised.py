@@ -90,6 +90,14 @@ class StoredLevels(nn.Module):
         return f"{self.rows}, {self.columns}, bits={self.bits}{grouped}"
 
 
+def rounded_by_token(x: Tensor) -> Tensor:
+    """x as the numbers of its levels in 8 bits, with a scale for each token; the gradient is that of x."""
+    wide = x.float()
+    scale = wide.detach().abs().amax(-1, keepdim=True).clamp_min(SMALLEST) / level_range(8)[1]
+    rounded = (wide / scale).round() * scale
+    return (wide + (rounded - wide).detach()).to(x.dtype)
+
+
 class QuantisedLinear(nn.Linear):
     """A linear layer whose weight is stored as levels: y = x Wᵀ + b,  W = S (q - Z).
 
@@ -159,15 +167,12 @@ class QuantisedLinear(nn.Linear):
         """x as the numbers of its levels in 8 bits, where inputs are rounded; rounding has no gradient of its own."""
         if self.inputs == "wide":
             return x
-        wide = x.float()
         if self.inputs == "dynamic":
-            scale = wide.detach().abs().amax(-1, keepdim=True).clamp_min(SMALLEST) / level_range(8)[1]
-            rounded = (wide / scale).round() * scale
-        else:
-            assert self.input_scale is not None and self.input_zero is not None
-            zero = self.input_zero.float()
-            levels = (wide / self.input_scale).round().add(zero).clamp(*level_range(8))
-            rounded = (levels - zero) * self.input_scale
+            return rounded_by_token(x)
+        assert self.input_scale is not None and self.input_zero is not None
+        wide, zero = x.float(), self.input_zero.float()
+        levels = (wide / self.input_scale).round().add(zero).clamp(*level_range(8))
+        rounded = (levels - zero) * self.input_scale
         return (wide + (rounded - wide).detach()).to(x.dtype)
 
     def extra_repr(self) -> str:

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
 from glassformer.compression.movement import PruningSpec
+from glassformer.compression.quantisation_aware import QuantisationSpec
 from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, files_of, is_data_set, read_rows
 from glassformer.data.sets import find_data_set
@@ -275,6 +276,7 @@ class RunConfig(Schema):
     task_options: options of the task, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, target_modules: [q, v]}
     pruning: zeros in the weights, chosen while they are trained, such as {method: movement, sparsity: 0.9}
+    quantisation: weights that are rounded in each pass, such as {bits: 4, group: 32}
     freeze: parts of the network whose weights stay as they are, by their names, such as [embed, encoder]
     evaluation: options of evaluation, such as {beams: 5}: how `glassformer evaluate` runs the trained model
     """
@@ -290,6 +292,7 @@ class RunConfig(Schema):
     training: TrainingOptions = field(default_factory=TrainingOptions)
     adapter: AdapterSpec | None = None
     pruning: PruningSpec | None = None
+    quantisation: QuantisationSpec | None = None
     freeze: list[str] = field(default_factory=list)
     evaluation: dict[str, Any] = field(default_factory=dict)
     trackers: list[str] = field(default_factory=list)
@@ -311,6 +314,10 @@ class RunConfig(Schema):
         if self.pruning is not None and (self.adapter is not None or self.sharded):
             other = "adapter, which leaves the pruned weights as they are" if self.adapter else "sharded"
             raise ConfigError(f"pruning masks whole matrices that are trained; it does not go with {other}")
+        if self.quantisation is not None and (self.adapter is not None or self.pruning is not None or self.sharded):
+            raise ConfigError(
+                "quantisation rounds whole matrices that are trained; it does not go with adapter, pruning or sharded"
+            )
         if self.data.validation_format and isinstance(self.data.validation, float | None):
             raise ConfigError("data.validation_format is for files, and data.validation names none")
         limits = self.data.limit

@@ -77,6 +77,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         callbacks=[SaveConfig(config), *callbacks],
         adapters=adapters,
         pruning=config.pruning,
+        quantisation=config.quantisation,
         sharded=config.sharded,
         config=config,
     )

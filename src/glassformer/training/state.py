@@ -43,6 +43,7 @@ from glassformer.weights.write import check_storable, write_tensors
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
     from glassformer.compression.movement import PruningSpec
+    from glassformer.compression.quantisation_aware import QuantisationSpec
 
 # What JSON has no type for is an object of one key; an object that happens to look like that is nested in one.
 _TAGS = ("float", "tuple", "object")
@@ -305,9 +306,12 @@ UNREAD_KEYS = frozenset("_name_or_path transformers_version torch_dtype dtype ar
 
 
 def model_identity(
-    model: Model, adapters: Adapters | None = None, pruning: PruningSpec | None = None
+    model: Model,
+    adapters: Adapters | None = None,
+    pruning: PruningSpec | None = None,
+    quantisation: QuantisationSpec | None = None,
 ) -> dict[str, Any]:
-    """What tells a model from another before it is trained: its config, adapters, pruning, a digest of its weights.
+    """What tells a model from another before it is trained: its config, what changes it, a digest of its weights.
 
     New weights are drawn by the run's seed, and are no part of the digest.
     """
@@ -318,6 +322,8 @@ def model_identity(
         known |= {f"adapter.{key}": value for key, value in asdict(adapters.spec).items()}
     if pruning is not None:
         known |= {f"pruning.{key}": value for key, value in asdict(pruning).items()}
+    if quantisation is not None:
+        known |= {f"quantisation.{key}": value for key, value in asdict(quantisation).items()}
     size = sum(parameter.numel() for parameter in model.network.parameters())
     known["model"] = f"{model.family.model_type}, {size} parameters"
     return {**known, WEIGHTS_DIGEST: digest if loaded else None}

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from glassformer.compression.movement import PruningSpec, WeightPruning
+from glassformer.compression.quantisation_aware import QuantisationAware, QuantisationSpec
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, safe_repr
 from glassformer.model import Model
@@ -78,6 +79,7 @@ class Trainer:
         folder: for checkpoints, the log and the best model; None = keep nothing
         callbacks: see callbacks.py
         adapters: of the model, which then is saved with them merged
+        quantisation: weights are rounded in each pass, and saved so
         pruning: masks on its weights, which then are saved as zeros; validations count from the final sparsity on
         sharded: FSDP where there are several processes, instead of DDP
         config: the configuration of the run, where one describes it: what its card and report say
@@ -96,6 +98,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         adapters: Adapters | None = None,
         pruning: PruningSpec | None = None,
+        quantisation: QuantisationSpec | None = None,
         sharded: bool = False,
         config: RunConfig | None = None,
     ) -> None:
@@ -109,10 +112,11 @@ class Trainer:
         # A curve of a short run needs every point that there is.
         self.log_every = self.options.log_every or (1 if self.steps <= FEW_STEPS else 10)
         # of its weights before they are sharded and trained
-        self._model_identity = model_identity(model, adapters, pruning)
+        self._model_identity = model_identity(model, adapters, pruning, quantisation)
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
         self.pruning = None if pruning is None else WeightPruning(self.network, pruning, self.steps)
+        self.quantisation = None if quantisation is None else QuantisationAware(self.network, quantisation)
         share = self.distributed.rank, self.distributed.world_size
         task.check_training(train, self.options.micro_batch_size or self.options.batch_size)
         batch_loader = BatchLoader(task, train, self.batch_sampler, share)
@@ -316,7 +320,7 @@ class Trainer:
 
     def _save_best_model(self) -> None:
         """Save the model as it is now as the best of the run, with adapters or masks merged, as anyone can load it."""
-        merged = [part for part in (self.adapters, self.pruning) if part is not None]
+        merged = [part for part in (self.adapters, self.pruning, self.quantisation) if part is not None]
         for part in merged:
             part.merge()
         model = self.distributed.full_model(self.model)
@@ -352,13 +356,14 @@ class Trainer:
         self.save()
         if self.state.best_step is None:
             self._save_best_model()
-            if self.pruning is not None:
-                self.pruning.remove()
+            for changed in (self.pruning, self.quantisation):
+                if changed is not None:
+                    changed.remove()
         elif self.folder is not None:
             damaged = self.distributed.is_main and self.run_folder.best_model_is_damaged(self.state)
             if self.distributed.all_reduce_max(int(damaged)):
                 self._save_best_model()
-            for part in (self.adapters, self.pruning):
+            for part in (self.adapters, self.pruning, self.quantisation):
                 if part is not None:  # the best weights have it merged
                     part.remove()
             self.model.take_weights(self.folder / MODEL)
