@@ -12,7 +12,7 @@ import { viewsPlugin } from "./views-plugin.mjs";
 
 const web = dirname(fileURLToPath(import.meta.url));
 const targets = {
-  explorer: { entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx" }, shell: ["index.html"] },
+  explorer: { entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx", ask: "src/ask-main.tsx" }, shell: ["index.html"] },
   // The charts of series, which need uPlot, and trade-offs are bundles of their own: not every report has some.
   // Their JSX makes elements by itself, without Preact.
   reports: {

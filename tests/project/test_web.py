@@ -93,6 +93,11 @@ def test_the_page_of_sounds_carries_no_explorer() -> None:
     assert size <= 40_000, f"{size:,} bytes compressed"
 
 
+def test_the_page_of_documents_carries_no_explorer() -> None:
+    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("ask.js", "ask.css"))
+    assert size <= 30_000, f"{size:,} bytes compressed"
+
+
 def test_a_report_is_light_and_carries_charts_only_where_it_has_some() -> None:
     def size(*names: str) -> int:
         return sum(len(gzip.compress((REPORTS / name).read_bytes())) for name in names)

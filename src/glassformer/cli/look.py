@@ -1,6 +1,7 @@
 """`glassformer look MODEL TEXT [TEXT]`: the attention explorer, a web page for one forward pass or one generation.
 
 `glassformer look RUN` is the page of a training run: curves, report, errors, and the explorer on its best model.
+`glassformer look STORE` is the page of a store of documents: ask it, and see why.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.inputs import check_texts, whole_texts
+from glassformer.cli.look_documents import look_at_store
 from glassformer.cli.look_page import serve, write
 from glassformer.cli.options import Json, ModelName, Only, Truncate, command, generation_keywords
 from glassformer.cli.screen import notes, print_json, progress_of, say_saved
@@ -22,6 +24,7 @@ from glassformer.generation.served_options import served
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path, page_path
+from glassformer.retrieval.options import INDEX_FILE
 from glassformer.runs.folder import CONFIG
 
 if TYPE_CHECKING:
@@ -53,12 +56,16 @@ def look(
 
     Of an audio codec, with the file of a recording, it shows what its codes say of it, to hear and see.
 
+    Of a store of documents, it is a page that answers questions, and shows why; --reader reads the passages.
+
     Of a run folder, without a text, it shows the run: training curves, report, errors, and the attention of its best
     model in the rows with the highest loss; it is evaluated first where it was not.
     """
+    if (Path(model) / INDEX_FILE).is_file():
+        return look_at_store(Path(model), texts or [], page, loading, json=json)
+    page.check_model()
     if not texts and (Path(model) / CONFIG).is_file():
-        _look_at_run(Path(model), page, json)
-        return
+        return _look_at_run(Path(model), page, json)
     if not texts:
         raise DataError(
             f"{model} is no folder of a run, and no text was given; name a model and a text or two, in quotes: "

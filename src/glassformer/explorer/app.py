@@ -68,7 +68,7 @@ def build(
     """
     runs, traces = jobs.runs, jobs.traces
     routes = [
-        *(Route(path, endpoint) for path, endpoint in _static_endpoints().items()),
+        *static_routes(),
         Route("/api/runs", json_errors(_runs(runs, tuple(texts))), methods=["POST"]),
         Route("/api/view/{name}", json_errors(_view(jobs)), methods=["POST"]),
         Route("/api/frame", json_errors(_frame(jobs))),
@@ -80,9 +80,18 @@ def build(
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
 
 
-def _static_endpoints() -> dict[str, Endpoint]:
+def static_routes(program: str = "app") -> list[Route]:
+    """The files of a page, and the page at `/`.
+
+    Args:
+        program: app, the explorer; or ask, the page of a store of documents
+    Raises: PageMissingError: this installation lacks the page's files.
+    """
     files = page_files()
-    if any(tab.title for tab in tabs().values()):  # views of plug-ins, which the program of reports draws
+    for kind in ("css", "js"):
+        files["index.html"] = files["index.html"].replace(f"/app.{kind}".encode(), f"/{program}.{kind}".encode())
+    # Views of plug-ins are drawn by the program of reports.
+    if program == "app" and any(tab.title for tab in tabs().values()):
         style, script = report_files(None)
         files["reports.css"], files["reports.js"] = style.encode(), script.encode()
         files["index.html"] = files["index.html"].replace(
@@ -91,7 +100,7 @@ def _static_endpoints() -> dict[str, Endpoint]:
             f'<script src="/static/reports.js"></script>\n{SCRIPT}'.encode(),
         )
     endpoints = {f"/static/{name}": _static(name, content) for name, content in files.items()}
-    return {"/": endpoints["/static/index.html"], **endpoints}
+    return [Route(path, endpoint) for path, endpoint in {"/": endpoints["/static/index.html"], **endpoints}.items()]
 
 
 def _static(name: str, content: bytes) -> Endpoint:

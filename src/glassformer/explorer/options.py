@@ -56,6 +56,13 @@ class LookOptions(Serving):
         None
     )
 
+    reader: Annotated[
+        str | None, Doc("Of a store of documents: model that reads the passages, as in `ask`: a folder or Hub name.")
+    ] = None
+    rerank: Annotated[
+        str | None, Doc("Of a store of documents: cross-encoder that ranks passages again: a folder or Hub name.")
+    ] = None
+
     def validate(self) -> None:
         if self.html is None and self.layers is not None:
             raise ConfigError("layers= says what the file of html= holds; a served page has all layers")
@@ -67,8 +74,23 @@ class LookOptions(Serving):
 
     def check_run(self) -> None:
         """Raises: ConfigError: an option of the explorer, which goes with a text, where the page is that of a run."""
-        for name in ("layers", "view", "layer", "heads", "theme", "corpus", "codec"):
+        self._refuse(
+            ("layers", "view", "layer", "heads", "theme", "corpus", "codec"),
+            "says how the explorer opens on a text; give a text, or leave it out for the run",
+        )
+
+    def check_store(self) -> None:
+        """Raises: ConfigError: an option of the explorer, where the page is that of a store of documents."""
+        self._refuse(
+            ("layers", "cap_mb", "view", "layer", "heads", "corpus", "codec"),
+            "is of the explorer of a model; leave it out for a store of documents",
+        )
+
+    def check_model(self) -> None:
+        """Raises: ConfigError: an option of the page of a store, where the page is that of a model."""
+        self._refuse(("reader", "rerank"), "is of a store of documents; name its folder, or leave it out")
+
+    def _refuse(self, names: Sequence[str], because: str) -> None:
+        for name in names:
             if getattr(self, name) not in (None, ()):
-                raise ConfigError(
-                    f"{name}= says how the explorer opens on a text; give a text, or leave it out for the run"
-                )
+                raise ConfigError(f"{name}= {because}")

@@ -22,14 +22,17 @@ from torch import Tensor
 from glassformer.errors import ConfigError, nearest
 from glassformer.explorer.binary_frames import as_frame_array, encode
 from glassformer.explorer.requests import (
+    AskRequest,
     ContextsRequest,
     DistributionRequest,
     EmbeddingRequest,
+    EmptyRequest,
     LinesRequest,
     LookupRequest,
     NeighboursRequest,
     NeuronRequest,
     OverviewRequest,
+    PassageRequest,
     PatchRequest,
     ProjectionRequest,
     RowRequest,
@@ -46,7 +49,6 @@ from glassformer.reports.report import Report, plain
 
 if TYPE_CHECKING:
     from glassformer.explorer.describe import ModelFacts
-    from glassformer.explorer.scene import Scene
     from glassformer.inspect.session import Progress, Session
 
 
@@ -85,8 +87,12 @@ class View:
     scene: bool = False
     tab: Tab | None = None
 
-    def frame(self, name: str, scene: Scene, request: Schema) -> bytes:
-        """Its answer as a binary frame; the function is imported when it is first called."""
+    def frame(self, name: str, scene: Any, request: Schema) -> bytes:
+        """Its answer as a binary frame; the function is imported when it is first called.
+
+        Args:
+            scene: a `Scene`, or what the page of another program has in its place
+        """
         if not self.scene:
             return self.of_session(name, scene.session, request, scene.progress)
         return self._frame(name, self._answer(scene, request))
@@ -157,6 +163,9 @@ VIEWS: Registry[View] = Registry(
         "distribution": View(
             request=DistributionRequest, answer="glassformer.explorer.traces:distribution", quick=True, scene=True
         ),
+        "store": View(request=EmptyRequest, answer="glassformer.retrieval.page:described", quick=True, scene=True),
+        "ask": View(request=AskRequest, answer="glassformer.retrieval.page:answered", quick=True, scene=True),
+        "passage": View(request=PassageRequest, answer="glassformer.retrieval.page:explained", quick=True, scene=True),
     },
     fits=lambda name, part: isinstance(part, View),
     must="a glassformer.explorer.registry.View",

@@ -255,3 +255,24 @@ class TextsRequest(Schema):
         Annotated[Sequence[str], Allowed("a list of one text or two", lambda x: len(x) in (1, 2))] | None,
         Doc("One text or two; null = those that the page was opened with."),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskRequest(Schema):
+    """Ask the documents of a store."""
+
+    question: Annotated[str, Doc("Question.")]
+    method: Annotated[
+        Literal["fusion", "bm25", "dense"] | None, Doc("Method of the search; null = what the store has.")
+    ] = None
+    top: Annotated[Annotated[int, at_least(1, 50)], Doc("Number of passages.")] = 5
+    folder: Annotated[str | None, Doc("Folder or file of the store; null = all.")] = None
+    late_interaction: Annotated[NonNegativeInt, Doc("Candidates that are ranked again token by token.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageRequest(Schema):
+    """A passage of a store with what is around it, compared with a question token by token."""
+
+    question: Annotated[str, Doc("Question.")]
+    id: Annotated[NonNegativeInt, Doc("Id of the passage in the store.")]

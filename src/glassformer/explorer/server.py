@@ -204,17 +204,10 @@ def _user() -> str:
         return "USER"
 
 
-class PageServer(ABC):
-    """A page served on this machine, for those who have its token, from `begin` to `close` or the end of a `with`.
+class LocalPage(ABC):
+    """A page served on this machine, for those who have its token, until `close` or the end of a `with`."""
 
-    runs: the forward passes of the model that the explorer shows
-    """
-
-    def __init__(self, runs: SessionRuns) -> None:
-        self._runs, self._traces = runs, TraceStore(runs.factory.trace)
-        self._sounds = TranscriptionStore(runs.factory.transcribe)
-        self._maps = EmbeddingMaps(runs)
-        self._jobs = ViewJobs(runs, self._traces, self._maps)
+    def __init__(self) -> None:
         self._token = secrets.token_urlsafe(24)
         self._server: Server | None = None
 
@@ -235,16 +228,13 @@ class PageServer(ABC):
             )
         return self._server.port
 
-    def begin(self, texts: Sequence[str], port: int | None = None, routes: Sequence[Route] = ()) -> None:
-        """Start serving the explorer in a thread, with these routes alongside it.
+    def serve_app(self, app: ASGIApp, port: int | None = None) -> None:
+        """Start serving an application in a thread.
 
         Args:
-            texts: the initial texts of the page
             port: None = a free one
         Raises: ConfigError: the port is taken.
         """
-        sound = sound_routes(self._runs, self._sounds, texts[0])
-        app = build(self._jobs, self._token, texts, [*sound, *routes])
         self._server = Server(app, bind(port))
         atexit.register(self.close)
 
@@ -272,15 +262,11 @@ class PageServer(ABC):
             self.close()
 
     def close(self) -> None:
-        """Stop the server, and cancel what runs in its threads. Finished sessions can still be saved."""
+        """Stop the server."""
         atexit.unregister(self.close)
         if self._server is not None:
             self._server.close()
             self._server = None
-        self._traces.close()
-        self._sounds.close()
-        self._jobs.close()
-        self._runs.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -289,3 +275,36 @@ class PageServer(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
+
+
+class PageServer(LocalPage):
+    """The explorer, served.
+
+    runs: the forward passes of the model that it shows
+    """
+
+    def __init__(self, runs: SessionRuns) -> None:
+        super().__init__()
+        self._runs, self._traces = runs, TraceStore(runs.factory.trace)
+        self._sounds = TranscriptionStore(runs.factory.transcribe)
+        self._maps = EmbeddingMaps(runs)
+        self._jobs = ViewJobs(runs, self._traces, self._maps)
+
+    def begin(self, texts: Sequence[str], port: int | None = None, routes: Sequence[Route] = ()) -> None:
+        """Start serving the explorer in a thread, with these routes alongside it.
+
+        Args:
+            texts: the initial texts of the page
+            port: None = a free one
+        Raises: ConfigError: the port is taken.
+        """
+        sound = sound_routes(self._runs, self._sounds, texts[0])
+        self.serve_app(build(self._jobs, self._token, texts, [*sound, *routes]), port)
+
+    def close(self) -> None:
+        """Stop the server, and cancel what runs in its threads. Finished sessions can still be saved."""
+        super().close()
+        self._traces.close()
+        self._sounds.close()
+        self._jobs.close()
+        self._runs.stop()

@@ -92,6 +92,10 @@ class Answer(Report, kind="answer"):
         return None if self.passage is None else self.matches[self.passage]
 
     @property
+    def title(self) -> str:
+        return excerpt(self.question)
+
+    @property
     def caption(self) -> str:
         return excerpt(self.question)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.inspect.token_match import TokenVectors, token_vectors
 from glassformer.model import Model
 from glassformer.retrieval.options import PASSAGE_TOKENS, StoreOptions
 from glassformer.retrieval.store import StoreSettings
@@ -49,6 +50,21 @@ class PassageEmbedder:
         """The vector of a question, by the prompt for queries. [D] float32"""
         vector: np.ndarray = self._stored(np.asarray(self.model.encode_query([question])))[0]
         return vector
+
+    def question_tokens(self, question: str) -> TokenVectors:
+        """The vectors of the tokens of a question."""
+        return self._tokens([question], ("query",))[0]
+
+    def passage_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The vectors of the tokens of passages."""
+        return self._tokens(texts, PROMPTS_OF_DOCUMENTS)
+
+    def _tokens(self, texts: Sequence[str], prompt_names: Sequence[str]) -> list[TokenVectors]:
+        settings = self.model.pooling
+        if not isinstance(settings, PoolingSettings):
+            raise UnsupportedError("late interaction reads the vectors of tokens; this model pools in a way of its own")
+        prompt = next((settings.prompts[name] for name in prompt_names if name in settings.prompts), "")
+        return token_vectors(self.model.network, self.model.tokenizer, texts, settings, prompt)
 
     def _stored(self, vectors: np.ndarray) -> np.ndarray:
         return unit(vectors) if self.settings.similarity == "cosine" else vectors

@@ -110,7 +110,7 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
 
     query_count, document_count, passage_count: how many there are
     ks: depths of the curves
-    methods: bm25, dense, fusion, rerank, as far as they apply
+    methods: bm25, dense, fusion, late, rerank, as far as they apply
     differences: of the best method to each other one
     dense_weight: of the fusion
     tuned: the best weight on these queries is that of the store from now on
@@ -386,9 +386,12 @@ def _search(
                 if (own := [i for i, relevant in enumerate(query.relevant) if relevant.matches(passage)])
             }
             took = {stage.name: stage.milliseconds for stage in ranked.stages}
-            needed = {**PARTS, "rerank": (*PARTS[ranked.method], "rerank")}
+            again = {"late": "late interaction", "rerank": "rerank"}
+            needed = {**PARTS, **{name: (*PARTS[ranked.method], stage) for name, stage in again.items()}}
             milliseconds = {name: sum(took[stage] for stage in needed[name]) for name in ranked.scores}
-            searched.append(_Ranked(query, ranked.scores, relevance, milliseconds))
+            searched.append(
+                _Ranked(query, {name: ranked.ranking(name) for name in ranked.scores}, relevance, milliseconds)
+            )
             advance(1)
     return searched
 
@@ -406,7 +409,7 @@ def _distinct(relevant: Sequence[Relevant], contents: Mapping[str, str]) -> tupl
 
 
 def _names(searched: Sequence[_Ranked]) -> list[str]:
-    return [name for name in (*PARTS, "rerank") if name in searched[0].scores]
+    return [name for name in (*PARTS, "late", "rerank") if name in searched[0].scores]
 
 
 def _by_weight(searched: Sequence[_Ranked], weights: Sequence[float], resamples: int) -> dict[float, ResampledScore]:

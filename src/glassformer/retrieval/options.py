@@ -97,10 +97,22 @@ class RetrievalOptions(Schema):
     rerank: Annotated[
         str | None, Doc("Cross-encoder that scores the candidates again: a folder or Hub name.", "Search")
     ] = None
+    late_interaction: Annotated[
+        NonNegativeInt,
+        Doc(
+            "Rank this many of the best candidates again by late interaction (MaxSim over token vectors of the store's "
+            "model), which embeds them token by token; 0 = none.",
+            "Search",
+        ),
+    ] = 0
     diversity: Annotated[
         Annotated[float, at_least(0.0, 1.0)],
         Doc("Maximal marginal relevance: 0 = by score alone, 1 = as different as can be.", "Search"),
     ] = 0.0
+
+    def validate(self) -> None:
+        if self.late_interaction and self.rerank is not None:
+            raise ConfigError("late_interaction= and rerank= both rank the candidates again; give one of them")
 
 
 @dataclass(frozen=True, kw_only=True)

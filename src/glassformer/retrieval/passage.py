@@ -70,7 +70,7 @@ class PassageMatch(Schema):
 
     id: of the passage in its store
     score: by which it is ranked
-    scores: of each method that found it: "bm25", "dense", "fusion", "rerank"
+    scores: of each method that found it: "bm25", "dense", "fusion", "late", "rerank"
     ranks: by each of them, from 1
     words: of the question that it has, the best first; the sum of their scores is that of BM25
     file: its name in the folder; also: other files of the same content

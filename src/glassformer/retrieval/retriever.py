@@ -4,6 +4,7 @@
               └─ embed ─ dense ─┴─ fusion ─ re-rank ─ diversity ─ top
 
     fusion        score = Σ over methods    weight / (60 + rank)         reciprocal ranks: no scale of scores matters
+    late          MaxSim over token vectors of question and candidate (`inspect/token_match.py`)
     re-ranking    a cross-encoder reads the question with each candidate
     diversity     next = argmax (1 − λ) · relevance − λ · largest cosine with one that is taken already
 
@@ -27,6 +28,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.schema import Schema
+from glassformer.inspect.token_match import max_similarity
 from glassformer.model import Model, load
 from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
@@ -35,12 +37,12 @@ from glassformer.retrieval.embedder import PassageEmbedder, unit, unloadable
 from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words, with_words
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import DENSE_WEIGHT, RetrievalOptions
-from glassformer.retrieval.passage import PassageMatch
+from glassformer.retrieval.passage import PassageMatch, with_headings
 from glassformer.retrieval.store import Filter, Scored, Store
 
 RANK_CONSTANT = 60
 """Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
-METHODS = ("bm25", "dense", "rerank")
+METHODS = ("bm25", "dense", "late", "rerank")
 EXCERPT = 200
 """Characters of a passage, or of a question, on a terminal."""
 
@@ -74,6 +76,10 @@ class RetrievalResult(Report, kind="passages"):
     matches: list[PassageMatch]
     stages: list[Stage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return excerpt(self.question)
 
     @property
     def caption(self) -> str:
@@ -124,7 +130,7 @@ class Rankings(NamedTuple):
     """The candidates for a question, by each method of a search.
 
     method: bm25, dense or fusion
-    scores: those methods that it needs, and rerank: passages with their scores, the best first
+    scores: those methods that it needs, late and rerank: passages with their scores, the best first
     passages: by id
     stages: of the search, with their times
     """
@@ -133,6 +139,17 @@ class Rankings(NamedTuple):
     scores: dict[str, Scored]
     passages: dict[int, PassageMatch]
     stages: list[Stage]
+
+    def ranking(self, name: str) -> Scored:
+        """All candidates by a method; those that late interaction did not rank are behind the others, as before."""
+        own = self.scores[name]
+        ranked = {id for id, _ in own} if name == "late" else set()
+        return [*own, *(x for x in self.scores[self.method] if name == "late" and x[0] not in ranked)]
+
+    @property
+    def best(self) -> Scored:
+        """All candidates by the last method."""
+        return self.ranking(next((name for name in ("rerank", "late") if name in self.scores), self.method))
 
 
 class Retriever:
@@ -205,9 +222,10 @@ class Retriever:
         """
         options = options or RetrievalOptions()
         all_of_them = self.reranker is not None or options.diversity > 0
-        ranked = self.rankings(question, options, first=None if all_of_them else options.top)
+        first = max(options.top, options.late_interaction)
+        ranked = self.rankings(question, options, first=None if all_of_them else first)
         scores, passages, timer = dict(ranked.scores), ranked.passages, StageTimer(ranked.stages)
-        order = scores.get("rerank", scores[ranked.method])
+        order = ranked.best
         if options.diversity and self.store.settings.model is not None:
             with timer.stage("diversity", order):
                 order = self._diverse(order, options)
@@ -249,6 +267,10 @@ class Retriever:
         passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method][:first]])}
         if first is None:  # another process may have removed some since they were searched
             scores = {name: [x for x in ranking if x[0] in passages] for name, ranking in scores.items()}
+        if options.late_interaction:
+            with timer.stage("late interaction", late := []):
+                late += self._late(question, [x for x in scores[method] if x[0] in passages], passages, options)
+            scores["late"] = late
         if self.reranker is not None:
             order = scores[method]
             with timer.stage("rerank", order):
@@ -282,18 +304,34 @@ class Retriever:
                 by_words += self.store.search_words(question, limit, only)
             scores["bm25"] = by_words
         if method in ("dense", "fusion"):
-            if self.embedder is None:
-                raise ConfigError(
-                    f"method is {method!r}, which needs a sentence encoder; "
-                    + ("this store has no vectors: index the folder with a model" if self.store.settings.model is None
-                       else "give the model of the store")
-                )  # fmt: skip
+            embedder = self._encoder(f"method is {method!r}")
             with timer.stage("embed the question", [0]):
-                query = self.embedder.query(question)
+                query = embedder.query(question)
             with timer.stage("dense", nearest := []):
                 nearest += self.store.search_vectors(query, limit, only)
             scores["dense"] = nearest
         return scores
+
+    def _late(
+        self, question: str, order: Scored, passages: Mapping[int, PassageMatch], options: RetrievalOptions
+    ) -> Scored:
+        """The best candidates by MaxSim."""
+        embedder = self._encoder(f"late_interaction is {options.late_interaction}")
+        ids = [id for id, _ in order[: options.late_interaction]]
+        asked = embedder.question_tokens(question).vectors
+        read = embedder.passage_tokens([with_headings(passages[id].headings, passages[id].text) for id in ids])
+        scores = [max_similarity(asked @ own.vectors.T) for own in read]
+        return sorted(zip(ids, scores, strict=True), key=lambda x: (-x[1], x[0]))
+
+    def _encoder(self, because: str) -> PassageEmbedder:
+        """Raises: ConfigError: there is none."""
+        if self.embedder is None:
+            raise ConfigError(
+                f"{because}, which needs a sentence encoder; "
+                + ("this store has no vectors: index the folder with a model" if self.store.settings.model is None
+                   else "give the model of the store")
+            )  # fmt: skip
+        return self.embedder
 
     def _diverse(self, order: Scored, options: RetrievalOptions) -> Scored:
         """The best by maximal marginal relevance; relevance is scaled to 0 to 1."""

@@ -392,6 +392,18 @@ class Store(ABC):
             )
         return listed
 
+    def neighbours(self, id: int, count: int = 1) -> tuple[list[PassageMatch], list[PassageMatch]]:
+        """The passages before and after a passage in its document, in their order; none where it is gone."""
+        sides = []
+        for compared, order in (("<", "DESC"), (">", "ASC")):
+            rows = self._all(
+                "SELECT n.id FROM passages p JOIN passages n ON n.content = p.content "
+                f"WHERE p.id = ? AND n.id {compared} p.id ORDER BY n.id {order} LIMIT ?",
+                (id, count),
+            )
+            sides.append(self.matches(sorted(row[0] for row in rows)))
+        return sides[0], sides[1]
+
     # ------------------------------------------------------------------------------------------------- below
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:

@@ -10,10 +10,13 @@ import { paint, toPng, toSvg } from "../../core/figure";
 import type { PairProps } from "../similarity";
 import { figureOf, gridOf } from "./figure";
 
+/** What the map needs of them. */
+type MapProps = Pick<PairProps, "shown" | "pinned" | "point" | "pin" | "dark">;
+
 const EXPORT_WIDTH = 1200;
 const STEPS: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-export function Heatmap({ shown, pinned, point, pin, dark }: PairProps) {
+export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
   const host = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const width = useSignal(0);

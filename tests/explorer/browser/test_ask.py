@@ -1,0 +1,149 @@
+"""The page of a store of documents in a browser: answer, passages with their ranks, and why each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer
+from glassformer.reports.page import report_page
+from glassformer.retrieval.answer import ask
+from glassformer.retrieval.indexing import index_folder
+from glassformer.retrieval.opening import open_store
+from glassformer.retrieval.options import AskOptions
+from glassformer.retrieval.page import DocumentsPage
+from glassformer.retrieval.reader import Reader
+from glassformer.retrieval.retriever import Retriever
+from tests.e2e.tiny_models import make_folder
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits, value
+from tests.retrieval.encoders import DOCUMENTS, make_encoder, write_documents
+
+QUESTION = "Which ship saw the light of the tower?"
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(scope="module")
+def retriever(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
+    folder = tmp_path_factory.mktemp("made")
+    model = glassformer.load(make_encoder(folder / "encoder"))
+    documents = {**DOCUMENTS, f"<img src=x onerror=alert(3)>/{'a' * 90}.txt": f"Evil {EVIL} 🦆 ship. {'w' * 300}\n"}
+    index_folder(write_documents(folder / "documents", documents), folder / "store", model)
+    return Retriever(open_store(folder / "store"), model)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    folder = tmp_path_factory.mktemp("reader")
+    return Reader(glassformer.load(make_folder(folder, "bert", task="question-answering", max_position_embeddings=64)))
+
+
+@pytest.fixture(scope="module")
+def served(retriever: Retriever, reader: Reader) -> Iterator[DocumentsPage]:
+    with DocumentsPage(retriever, reader=reader, name=EVIL) as page:
+        page.serve()
+        yield page
+
+
+def opened(tab: Tab, served: DocumentsPage, question: str = "") -> Any:
+    tab.page.goto(served.url)
+    box = tab.page.get_by_role("textbox", name="Question")
+    box.wait_for()
+    if question:
+        box.fill(question)
+        tab.page.keyboard.press("Enter")
+        tab.page.locator(".ask-tokens canvas").wait_for()
+    return tab.page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_an_answer_that_one_can_see_through(
+    tab: Callable[..., Tab], served: DocumentsPage, retriever: Retriever, reader: Reader, check: Check, size: str,
+    scheme: str,
+) -> None:  # fmt: skip
+    one = tab(viewport=SIZES[size], color_scheme=scheme, reduced_motion="reduce")
+    page = opened(one, served)
+    page.get_by_text("Ask a question:").wait_for()
+    check(page, "empty"), fits(page, "empty")
+    opened(one, served, QUESTION)
+    answer = ask(QUESTION, retriever, AskOptions(top=6), reader=reader)
+    assert answer.source is not None and page.locator(".ask-finding").inner_text().startswith(
+        " ".join(answer.answer.split())
+    )
+    assert answer.source.place in page.locator(".ask-source").inner_text()
+    rows = page.get_by_role("option")
+    assert rows.count() == len(answer.matches)
+    for at, match in enumerate(answer.matches):
+        shown = rows.nth(at).locator(".ask-ranks").inner_text()
+        assert all(
+            f"{name} {match.ranks[name]} {match.scores[name]:.3f}" in shown.replace("−", "-") for name in match.ranks
+        )
+    rows.first.click()
+    page.get_by_role("heading", name="Why passage 1").wait_for()
+    adds = page.locator(".ask-words tbody td.ask-adds").all_inner_texts()
+    assert sum(map(value, adds)) == pytest.approx(value(page.locator(".ask-words tfoot td").inner_text()), abs=0.005)
+    assert value(page.locator(".ask-words tfoot td").inner_text()) == pytest.approx(
+        answer.matches[0].scores["bm25"], abs=6e-4
+    )
+    marked = {text.lower() for text in page.locator(".ask-text mark[data-word]").all_inner_texts()}
+    assert {word.word.lower() for word in answer.matches[0].words if word.score > 0.01 and word.places} <= marked
+    assert page.locator(".ask-text mark[data-bar]").count() > 0
+    one.wait_for_colours(".ask-tokens canvas", 8)
+    check(page, "answer"), fits(page, "answer")
+
+
+def test_the_keyboard_goes_through_the_passages(tab: Callable[..., Tab], served: DocumentsPage) -> None:
+    page = opened(tab(), served, QUESTION)
+    page.get_by_role("option").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.get_by_role("heading", name="Why passage 2").wait_for()
+    assert page.get_by_role("option", selected=True).locator("b").first.inner_text() == "2"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.ariaLabel") == "Question"
+    page.get_by_label("token by token").check()
+    page.locator(".ask-ranks").get_by_text("late").first.wait_for()
+    page.get_by_role("radio", name="words").check(force=True)
+    page.wait_for_function("() => !document.querySelector('.ask-ranks').innerText.includes('dense')")
+    assert "m=bm25" in page.url and "late=1" in page.url and "token" not in page.url
+    page.go_back()
+    page.wait_for_function("() => document.querySelector('.ask-ranks').innerText.includes('dense')")
+
+
+def test_hostile_texts_are_texts(tab: Callable[..., Tab], served: DocumentsPage) -> None:
+    page = opened(tab(viewport=SIZES["phone"]), served, f"evil {EVIL}")
+    assert page.locator("h1").inner_text() == EVIL and page.locator("img, script:not([src])").count() == 0
+    assert EVIL in page.locator(".ask-text").inner_text()
+    fits(page, "hostile texts")
+
+
+def test_what_has_no_answer(tab: Callable[..., Tab], served: DocumentsPage, retriever: Retriever) -> None:
+    page = opened(tab(expect="status of 40[01]"), served)
+    page.get_by_role("textbox", name="Question").fill("   x")
+    page.evaluate("document.querySelector('.ask-form input').value = '\\ud800'")
+    page.keyboard.press("Enter")
+    assert "not valid Unicode" in page.get_by_role("alert").inner_text()
+    with DocumentsPage(Retriever(retriever.store), question="zebra xyzzy", theme="dark") as words:
+        words.serve()
+        page.goto(words.url)
+        page.get_by_text("The documents have nothing about this.").wait_for()
+        assert (
+            page.get_by_role("radio").count() == 0 and page.evaluate("document.documentElement.dataset.theme") == "dark"
+        )
+
+
+def test_the_page_of_one_answer_marks_words(
+    tab: Callable[..., Tab], retriever: Retriever, reader: Reader, tmp_path: Path, check: Check
+) -> None:
+    answer = ask(f"evil {EVIL} ship", retriever, AskOptions(top=3), reader=reader)
+    path = tmp_path / "answer.html"
+    path.write_text(report_page(answer))
+    page = tab().goto(path)
+    assert {"Evil", "ship"} <= set(page.locator("mark").all_inner_texts())
+    assert page.locator("mark", has_text="Evil").first.get_attribute("title").startswith("evil: ")
+    assert page.get_by_text("where the answer begins and ends").count() == 1
+    check(page, "answer"), fits(page, "answer")

@@ -1,0 +1,140 @@
+/** Answers from documents, and why: what retrieval/page.py sends. */
+
+import type { BinaryFrame } from "./binary-frame";
+import type { Similarity } from "./similarity";
+import type { Token, Transport } from "./types";
+
+export const METHODS = ["fusion", "bm25", "dense"] as const;
+export type Method = (typeof METHODS)[number];
+
+export interface StoreFacts {
+  name: string;
+  document_count: number;
+  passage_count: number;
+  /** Names of models; "" = there is none. */
+  model: string;
+  reader: string;
+  reranker: string;
+  version: string;
+}
+
+export interface WordScore {
+  word: string;
+  term: string;
+  passages: number;
+  idf: number;
+  count: number;
+  score: number;
+  places: [start: number, stop: number][];
+}
+
+export interface Passage {
+  id: number;
+  score: number;
+  scores: Record<string, number>;
+  ranks: Record<string, number>;
+  words: WordScore[];
+  file: string;
+  also: string[];
+  title: string;
+  text: string;
+  start: number;
+  stop: number;
+  line: number;
+  page: number;
+  headings: string[];
+}
+
+/** How likely the answer begins, or ends, with a word. */
+export interface Boundary {
+  text: string;
+  start: number;
+  stop: number;
+  begins: number;
+  ends: number;
+}
+
+export interface Answer {
+  question: string;
+  answer: string;
+  passage: number | null;
+  start: number;
+  stop: number;
+  score: number | null;
+  others: { text: string; passage: number | null; joint: number }[];
+  sentences: { text: string; passage: number | null }[];
+  boundaries: Boundary[][];
+  matches: Passage[];
+  method: string;
+  stages: { name: string; milliseconds: number; results: number }[];
+  notes: string[];
+}
+
+/** A passage in its file, and its tokens against those of the question. */
+export interface Context {
+  before: Passage[];
+  after: Passage[];
+  tokens: [Token[], Token[]];
+  score: number;
+  cells: Float32Array;
+}
+
+export interface Asked {
+  question: string;
+  method: Method | null;
+  /** Candidates that are ranked again token by token; 0 = none. */
+  late: number;
+}
+
+/** Passages of an answer. */
+const TOP = 6;
+
+const header = <T>({ header }: BinaryFrame): T => header as unknown as T;
+
+export const describe = async (transport: Transport): Promise<StoreFacts> => header(await transport.view("store", null, {}));
+
+export const ask = async (transport: Transport, { question, method, late }: Asked, signal: AbortSignal): Promise<Answer> =>
+  header(await transport.view("ask", null, { question, method, top: TOP, late_interaction: late }, { signal }));
+
+export async function context(transport: Transport, question: string, id: number, signal: AbortSignal): Promise<Context> {
+  const frame = await transport.view("passage", null, { question, id }, { signal });
+  return { ...header<Context>(frame), cells: frame.arrays.cells as Float32Array };
+}
+
+/** `notes/tower.md:12`, `report.pdf, page 3`. */
+export const placeOf = ({ file, line, page }: Passage): string => (page ? `${file}, page ${page}` : line ? `${file}:${line}` : file);
+
+/** A mark of a text: its characters, as Python counts them. */
+export interface Mark<T> {
+  start: number;
+  stop: number;
+  value: T;
+}
+
+/** A text in parts, each within the same marks. */
+export function partsOf<T>(text: string, marks: readonly Mark<T>[]): { text: string; values: T[] }[] {
+  const characters = [...text]; // a character beyond the BMP is one, as in Python
+  const ends = [...new Set([0, characters.length, ...marks.flatMap(({ start, stop }) => [start, stop])])].filter((at) => at >= 0 && at <= characters.length).sort((a, b) => a - b);
+  return ends.slice(1).map((stop, at) => ({
+    text: characters.slice(ends[at], stop).join(""),
+    values: marks.filter((mark) => mark.start <= ends[at] && stop <= mark.stop).map(({ value }) => value),
+  }));
+}
+
+const NEAREST = 16;
+
+/** The tokens of a passage that are most like one of the question, in their order, as rows; those of the question as columns. */
+export function nearestTokens({ tokens: [question, passage], cells, score }: Context): Similarity {
+  const best = passage.map((_, j) => Math.max(...question.map((_, i) => cells[i * passage.length + j])));
+  const rows = [...best.keys()].sort((a, b) => best[b] - best[a]).slice(0, NEAREST).sort((a, b) => a - b);
+  const chosen = Float64Array.from(rows.flatMap((j) => question.map((_, i) => cells[i * passage.length + j])));
+  return { measure: "cosine", similarity: score, tokens: [rows.map((j) => passage[j]), question], notes: [], cells: chosen };
+}
+
+/** For each token of the question the nearest of the passage, and their cosine. */
+export const pairsOf = ({ tokens: [question, passage], cells }: Context): [Token, Token, number][] =>
+  question.map((token, i) => {
+    const row = cells.subarray(i * passage.length, (i + 1) * passage.length);
+    const most = row.indexOf(Math.max(...row));
+    return [token, passage[most], row[most]];
+  });
