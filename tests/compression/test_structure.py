@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 
 from glassformer import Model, load
+from glassformer.compression.prune import prunable_weights
+from glassformer.compression.quantise import Scheme
+from glassformer.compression.quantised_network import quantise_network
 from glassformer.compression.structure import (
     LayerChange,
     Parts,
@@ -271,3 +274,12 @@ def test_a_config_that_prunes_what_is_not_there(value: Any, message: str) -> Non
 def test_half_of_a_group_cannot_go() -> None:
     with pytest.raises(ConfigError, match="share their keys and go together"):
         tiny("llama", num_attention_heads=4, num_key_value_heads=2, pruned_heads={"0": [1]})
+
+
+def test_a_quantised_model_is_not_pruned() -> None:
+    model = tiny("bert")
+    quantise_network(model.network, Scheme())
+    with pytest.raises(ConfigError, match=r"quantised .* cannot be pruned"):
+        Parts.of(model)
+    with pytest.raises(ConfigError, match=r"quantised .* cannot be pruned"):
+        prunable_weights(model.network)

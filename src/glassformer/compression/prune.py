@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from glassformer.core.experts import RouterScores
 from glassformer.core.flow import Flow
+from glassformer.core.quantised import check_not_quantised
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files.schema import BelowOne, Count, NonNegativeInt, Schema, check
@@ -42,7 +43,10 @@ def prunable_weights(network: nn.Module) -> dict[str, nn.Parameter]:
     """The matrices of the linear layers in the blocks of a network, by name; one that blocks share is there once.
 
     Not embeddings, norms, biases and the head: they are few, or each number of them counts; nor routers of experts.
+
+    Raises: ConfigError: the network is quantised.
     """
+    check_not_quantised(network, "pruned")
     weights: dict[str, nn.Parameter] = {}
     visited: set[int] = set()
     for owner, stack in network.named_modules():

@@ -32,6 +32,7 @@ from glassformer.core.blocks import Block, ParallelBlock
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Flow
 from glassformer.core.masks import Packing
+from glassformer.core.quantised import check_not_quantised
 from glassformer.core.stack import Stack
 from glassformer.engine.prepare import unprepare
 from glassformer.errors import ConfigError, UnsupportedError
@@ -57,8 +58,9 @@ class Parts:
 
     @classmethod
     def of(cls, model: LoadedModel) -> Self:
-        """Those of a model. Raises: ConfigError: it has adapters."""
+        """Those of a model. Raises: ConfigError: it has adapters, or is quantised."""
         check_not_adapted(model.network)
+        check_not_quantised(model.network, "pruned")
         unprepare(model.network)
         return cls(model.network, model.family, dict(model.config), model.task, model.spec)
 
