@@ -20,7 +20,7 @@ EXCEPTIONS = frozenset(
     models.modernbert.heads:TransformPooler models.modernbert.heads:TransformTokenClassifier
     models.musicgen_decoder.network:CosineFirst models.musicgen_decoder.network:CosineFirstSpec
     models.t5.network:T5 speech.sound_page:TranscriptionPage tasks.causal.task:Causal
-    tasks.classify.frames:TagAudio tasks.columns:RowTask tasks.seq2seq.generated:ReferenceTask
+    tasks.classify.frames:TagAudio tasks.seq2seq.generated:ReferenceTask
     """.split()
 )
 """Classes that have one: may only shrink."""

@@ -244,3 +244,45 @@ def test_several_seeds(run: Path, tmp_path: Path) -> None:
     report = shrink(recipe(run, tmp_path / "small", variants=["half", "scaled"]), ShrinkOptions(seeds=[0, 1]))
     assert report.seeds == [0, 1] and load(tmp_path / "small" / "half" / "seed-1")
     assert len(report.cells) == 6 and all(x.difference.low is not None for x in report.effects)
+
+
+def test_a_student_is_distilled_and_begins_another_variant(run: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load((run / "config.yaml").read_text())
+    deeper = {**values["scratch"], "num_hidden_layers": 2}
+    data = values["data"] | {"train": str(run.parent / "far.csv"), "validation": str(run.parent / "test.csv")}
+    config = parse_config({**values, "scratch": deeper, "output": str(tmp_path / "deep"), "data": data})
+    train_run(config, configured_trainer(config), evaluate=False)
+    options = {"epochs": 2.0, "alpha": 0.0}
+    variants = {"distilled": {"options": options}, "distilled+half": {}}
+    report = shrink(recipe(tmp_path / "deep", tmp_path / "small", variants=variants))
+    student = load(tmp_path / "small" / "distilled")
+    assert len(student.network.blocks) == 1 and student.config.num_hidden_layers == 1
+    assert load(tmp_path / "small" / "distilled+half").dtype == torch.bfloat16
+    assert [x.caption for x in report.details] == ["distilled: Distillation"]
+    assert report.details[0].rows[0] == ["layers", "1 of 2"]
+    costs = {x.levels["variant"]: x.costs for x in report.points}
+    assert costs["distilled"]["flops"].value < 0.8 * costs["original"]["flops"].value
+    assert not (tmp_path / "small" / ".work").exists()
+
+
+def test_an_interrupted_distillation_continues(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.training.trainer import Trainer
+
+    steps: list[int] = []
+    step = Trainer.train_step
+
+    def counted(trainer: Trainer) -> Any:
+        steps.append(trainer.state.step)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        return step(trainer)
+
+    monkeypatch.setattr(Trainer, "train_step", counted)
+    source = recipe(run, tmp_path / "small", variants={"distilled": {"options": {"layers": 1, "epochs": 2.0}}})
+    values = yaml.safe_load(source.read_text()) | {"training": {"save_every": 1, "batch_size": 8}}
+    source.write_text(yaml.safe_dump(values))
+    with pytest.raises(KeyboardInterrupt):
+        shrink(source)
+    assert (tmp_path / "small" / ".work").is_dir()
+    shrink(source)
+    assert steps[3] == 2 and load(tmp_path / "small" / "distilled")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
+from glassformer.compression.distil import Distillation
 from glassformer.compression.movement import PruningSpec
 from glassformer.compression.quantisation_aware import QuantisationSpec
 from glassformer.data.options import ReadingOptions
@@ -278,6 +279,7 @@ class RunConfig(Schema):
     pruning: zeros in the weights, chosen while they are trained, such as {method: movement, sparsity: 0.9}
     quantisation: weights that are rounded in each pass, such as {bits: 4, group: 32}
     freeze: parts of the network whose weights stay as they are, by their names, such as [embed, encoder]
+    distillation: learn from a teacher too, such as {teacher: runs/large, layers: 3, temperature: 4}
     evaluation: options of evaluation, such as {beams: 5}: how `glassformer evaluate` runs the trained model
     """
 
@@ -294,6 +296,7 @@ class RunConfig(Schema):
     pruning: PruningSpec | None = None
     quantisation: QuantisationSpec | None = None
     freeze: list[str] = field(default_factory=list)
+    distillation: Distillation | None = None
     evaluation: dict[str, Any] = field(default_factory=dict)
     trackers: list[str] = field(default_factory=list)
     device: str = "cpu"

@@ -49,6 +49,8 @@ from glassformer.tasks.base import Task, task_class
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
 
 ORIGINAL, VARIANT = "original", "variant"
+WORK = ".work"
+"""Folder of trainings that are not finished, in the output."""
 VARIANT_NAME = re.compile(r"\w[\w.+-]*")
 """Of a variant, and of its folder."""
 UNITS: Mapping[str, float] = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -236,7 +238,8 @@ class ShrinkEvaluator(Evaluator):
     def _source(self, folder: Path, cell: Cell) -> Source:
         calibration = None if self.train is None else sample_rows(self.train, self.plan.calibration, cell.seed)
         config = replace(self.config, training=replace(self.config.training, seed=cell.seed))
-        return Source(folder, config, self.train, calibration, self.validation, cell.seed)
+        work = self.output / WORK
+        return Source(folder, config, self.train, calibration, self.validation, cell.seed, work)
 
     @cached_property
     def _original(self) -> Task:
@@ -460,6 +463,7 @@ def shrink(
     report = study.run(options.seeds, progress)
     evaluator = study.evaluator
     assert isinstance(evaluator, ShrinkEvaluator)
+    shutil.rmtree(study.output / WORK, ignore_errors=True)  # all are finished
     return _best_alone(report, study.output) if evaluator.plan.keeps_best else report
 
 

@@ -55,6 +55,7 @@ class Source:
         run the same with defaults
     train, calibration, validation: rows with the columns of the task; None = there are none
     seed: of everything that is drawn at random
+    work: folder for what is resumed after an interruption, such as a training; None = nothing is
     """
 
     folder: Path
@@ -63,6 +64,7 @@ class Source:
     calibration: RowSequence | None
     validation: RowSequence | None
     seed: int = 0
+    work: Path | None = None
 
     @cached_property
     def task(self) -> Task:
@@ -144,6 +146,7 @@ WAYS: dict[str, str | Way[Any]] = {
     "int8": "glassformer.studies.quantising_ways:Int8",
     "int8-static": "glassformer.studies.quantising_ways:Int8Static",
     "int4": "glassformer.studies.quantising_ways:Int4",
+    "distilled": "glassformer.studies.distilled_way:Distilled",
     "pruned": "glassformer.studies.pruning_ways:Pruned",
     "heads": "glassformer.studies.pruning_ways:FewerHeads",
     "neurons": "glassformer.studies.pruning_ways:FewerNeurons",

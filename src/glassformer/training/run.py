@@ -19,8 +19,10 @@ from typing import Any
 from torch import nn
 
 from glassformer.compression.adapters import adapt, adapters_of
+from glassformer.compression.distil import even_layers
+from glassformer.compression.structure import Parts, keep_layers, only_stack
 from glassformer.data.rows import RowSequence
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, WeightsError, nearest
 from glassformer.files import counted, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file
 from glassformer.model import Model, load
@@ -28,9 +30,10 @@ from glassformer.models.presets import PRESETS
 from glassformer.reports.table import amount, number
 from glassformer.runs.config import RunConfig, as_list, config_yaml, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
-from glassformer.runs.folder import CONFIG
+from glassformer.runs.folder import CONFIG, MODEL
 from glassformer.tasks.base import Task, task_class
 from glassformer.tasks.columns import columns_of
+from glassformer.tasks.distil import taught_by
 from glassformer.text import characters
 from glassformer.text.options import TokenizerTraining
 from glassformer.text.tokenizer import Tokenizer
@@ -58,7 +61,9 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     check_unused_columns(train, columns_of(kind.COLUMNS, config.data.columns), config.data.unread)
     seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
-    task = kind(model, columns=config.data.columns or None, **config.task_options)  # type: ignore[call-arg]
+    if config.distillation is not None and config.distillation.layers is not None:
+        cut_layers(model, config.distillation.layers)
+    task: Task = kind(model, columns=config.data.columns or None, **config.task_options)  # type: ignore[call-arg]
     check_unused_columns(train, task.columns, config.data.unread)
     adapters = None
     if config.adapter is not None:
@@ -67,11 +72,18 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         adapters = adapt(model.network, replace(config.adapter, modules_to_save=full))
     freeze(model.network, config.freeze)
     cache = Path(config.output) / "examples" if config.data.cache else None
+    examples = task.encode(train, cache=cache and cache / "train")
+    if config.distillation is not None:
+        taught = taught_by(task, _teacher(config, kind), config.distillation)
+        task, examples = (
+            taught,
+            taught.teach(examples, Path(config.distillation.store or Path(config.output) / "teacher")),
+        )
     trainer = Trainer(
         model,
         task,
         config.training,
-        train=task.encode(train, cache=cache and cache / "train"),
+        train=examples,
         validation=None if validation is None else task.encode(validation, cache=cache and cache / "validation"),
         folder=config.output,
         callbacks=[SaveConfig(config), *callbacks],
@@ -83,6 +95,35 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     )
     trainer.train_rows = train
     return trainer
+
+
+def cut_layers(model: Model, layers: int | Sequence[int]) -> None:
+    """Make a student of a model: some of its layers; all its other weights stay.
+
+    Args:
+        layers: how many, evenly spaced, or which, from 0
+    Raises: ConfigError: more than there are. UnsupportedError: a model of several stacks.
+    """
+    parts = Parts.of(model)
+    depth = len(only_stack(parts.network))
+    chosen = even_layers(layers, depth) if isinstance(layers, int) else list(layers)
+    keep_layers(parts, chosen).put_into(model)
+
+
+def _teacher(config: RunConfig, kind: type[Task]) -> Task:
+    """The task of a run with the teacher's model, which is trained already.
+
+    Raises: WeightsError: it has no head for this task.
+    """
+    assert config.distillation is not None
+    name = config.distillation.teacher
+    folder = Path(name) / MODEL if (Path(name) / CONFIG).is_file() else name
+    model = load(folder, task=kind.HEAD, device=config.device)
+    if new := [each for each in model.report.new if each.startswith("head.")]:
+        raise WeightsError(
+            f"{name}: holds no head for the task {config.task!r} ({new[0]} would be random), so it has nothing to teach"
+        )
+    return kind(model, columns=config.data.columns or None, **config.task_options)  # type: ignore[call-arg]
 
 
 def freeze(network: nn.Module, names: Sequence[str]) -> None:
