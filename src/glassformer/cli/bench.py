@@ -28,7 +28,8 @@ def bench(
 
     For an encoder: throughput of `encode`, and the error of its vectors. For a model that generates: tokens per second
     of one row, the error of their logits, and the change of the perplexity. For runs, and models with a task head and
-    --task: latency at batch size 1 (mean ± std, median, 95th percentile), bytes, and the metric on the test data.
+    --task: latency at batch size 1 (mean ± std, median, 95th percentile), size on disk and in RAM, bytes read, FLOPs,
+    and the metric on the test data with its paired difference to the first.
 
     Examples:
 
@@ -37,10 +38,16 @@ def bench(
     [cyan]glassformer bench runs/small runs/large --precision fp32,int8[/]  latency, size and metric
 
     [cyan]glassformer bench MODEL --task classify --data test.csv --limit 1000[/]
+
+    [cyan]glassformer bench A B C --task classify --data test.csv --html bench.html[/]  quality over latency
     """
     check_files(options.data)
     with notes(repeats=False):
         with spinner("starting"):
             from glassformer.evaluation.bench_models import bench as bench_models
+            from glassformer.reports.page import report_page, write_page
 
-        show(bench_models(models, options, progress_bar, reading=reading), json)
+        result = bench_models(models, options, progress_bar, reading=reading)
+        if options.html is not None and not isinstance(result, list):
+            write_page(options.html, report_page(result))
+        show(result, json)

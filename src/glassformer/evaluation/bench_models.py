@@ -60,6 +60,8 @@ def bench(
         raise ConfigError(f"{next(iter(format))}= is of the files of data=; give data= too")
     if options.task is not None or any(Path(model, CONFIG).is_file() for model in models):
         return _in_their_task(models, options, bar, format)
+    if options.html is not None:
+        raise ConfigError("html= is of models with a task, or runs; a throughput alone has no plot: name the task= too")
     texts, reports = _sentences(options, format), []
     for name in models:
         model = load(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 from glassformer.data.options import ColumnMapping
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
+from glassformer.reports.page import check_html_path
 from glassformer.task_names import TRAINED, beginning
 
 
@@ -32,3 +34,10 @@ class BenchOptions(Schema):
     limit: Annotated[Count | None, Doc("Evaluate a random sample of this many rows.")] = None
     runs: Annotated[Count, Doc("Number of timed rows, after 10 warm-up rows.")] = 100
     seed: Annotated[NonNegativeInt, Doc("Random seed of the samples.")] = 0
+    html: Annotated[
+        Path | None, Doc("With a task or runs: write table and plot to this HTML file (self-contained).")
+    ] = None
+
+    def validate(self) -> None:
+        if self.html is not None:
+            check_html_path(self.html)

@@ -119,8 +119,10 @@ def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
 def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = typed(capsys, run, "--precision", "fp32", "--runs", 3, "--limit", 9, "--json")
-    (row,) = json.loads(out)["systems"]
+    page = tmp_path / "bench.html"
+    code, out, err = typed(capsys, run, "--precision", "fp32,fp16", "--runs", 3, "--limit", 9, "--json", "--html", page)
+    assert "<title>Classify: run, fp32, run, fp16" in page.read_text()
+    row, _ = json.loads(out)["systems"]
     assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3
     assert 0 <= row["metrics"]["f1_weighted"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
