@@ -35,7 +35,7 @@ from glassformer.task_names import TASK_ALIASES, TRAINED
 from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapUnion, Metric, RowMetric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable
-from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
+from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction, TrainingPart
 
 Progress = Callable[[int], None]
 """Called with how many more rows are done."""
@@ -74,6 +74,7 @@ class Task(ABC):
     given_options: keyword arguments that it was made with
     initial_model: gives the model that training began with, where it is known: baselines may use its vectors
     train_examples: gives the examples of the training rows, where they are at hand: baselines may learn from them
+    training_parts: parts of the network that only training has; the model is saved without them
 
     Args:
         model: with the head of this task
@@ -94,6 +95,7 @@ class Task(ABC):
     given_options: Mapping[str, Any]
     initial_model: Callable[[], LoadedModel] | None = None
     train_examples: Callable[[], Examples] | None = None
+    training_parts: Sequence[TrainingPart] = ()
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         task = super().__new__(cls)

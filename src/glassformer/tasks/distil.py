@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.compression.distil import (
     Distillation,
@@ -82,6 +82,7 @@ class DistilledHead(Head):
         super().__init__()
         # In a tuple they are no children: their weights belong to the network.
         self._parts, self.options, self.depths = (head, network), options, depths
+        self.projections: StateProjections | None = None
 
     @property
     def inner(self) -> Head:
@@ -136,15 +137,53 @@ class DistilledHead(Head):
         real, pairs = teacher["real"], list(enumerate(matching_states(*self.depths)))
         if self.options.hidden:
             own = [flow.tape.taps[name] for name in stream_names(self._parts[1])]
-            parts = [state_distance(own[i][real], teacher["hidden"][j][real]) for i, j in pairs]
+            wide = self.projections or _as_they_are
+            parts = [state_distance(wide(i, own[i][real]), teacher["hidden"][j][real]) for i, j in pairs]
             sums["hidden"] = self.options.hidden * torch.stack(parts).mean()
         if self.options.attention:
             probs = [flow.tape.taps[name] for name in attention_names(self._parts[1])]
             parts = [attention_divergence(probs[i - 1], teacher["attention"][j - 1], real) for i, j in pairs[1:]]
             sums["attention"] = self.options.attention * torch.stack(parts).mean()
         if self.options.cosine:
-            sums["cosine"] = self.options.cosine * cosine_distance(x[real], teacher["final"][real])
+            final = (self.projections or _as_they_are)(self.depths[0], x[real])
+            sums["cosine"] = self.options.cosine * cosine_distance(final, teacher["final"][real])
         return sums
+
+
+def _as_they_are(layer: int, states: Tensor) -> Tensor:
+    return states
+
+
+class StateProjections:
+    """Learned matrices from the student's width to the teacher's, one for each hidden state: only training has them.
+
+    They are a child of the network meanwhile, so that they are optimised and saved in checkpoints with it; `merge` and
+    `unmerge` are called before and after the model is saved without them.
+    """
+
+    NAME = "state_projections"
+
+    def __init__(self, network: Network, width: int, count: int) -> None:
+        self.network = network
+        self.matrices = nn.ModuleList([nn.Linear(network.width, width, bias=False) for _ in range(count)])
+        self.matrices.to(next(network.parameters()).device)
+        self.unmerge()
+
+    def __call__(self, layer: int, states: Tensor) -> Tensor:
+        projected: Tensor = self.matrices[layer](states)
+        return projected
+
+    def merge(self) -> None:
+        """Leave the network as it is without them."""
+        delattr(self.network, self.NAME)
+
+    def unmerge(self) -> None:
+        """Make them a part of the network again."""
+        self.network.add_module(self.NAME, self.matrices)
+
+    def remove(self) -> None:
+        """Leave the network for good."""
+        self.merge()
 
 
 def _taught(labels: Labels) -> tuple[Labels, Mapping[str, Any] | None]:
@@ -280,7 +319,7 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
 
     Args:
         teacher: the same task with the teacher's model
-    Raises: ConfigError: teacher and student have other labels, another tokenizer, or widths that cannot be matched.
+    Raises: ConfigError: teacher and student have other labels, or another tokenizer.
         UnsupportedError: the head has no distribution for each label.
     """
     student, theirs = task.model, teacher.model
@@ -310,18 +349,15 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
                 f"{len(own.items() & their.items()):,} the same; a teacher says nothing of tokens that it does not know"
             )
     depths = [len(stream_names(x.network)) - 1 for x in (student, theirs)]
-    if options.hidden or options.cosine:
-        widths = network.width, theirs.network.width
-        if widths[0] != widths[1]:
-            raise ConfigError(
-                f"hidden states of width {widths[0]} and {widths[1]} have no distance; leave hidden and cosine out"
-            )
     kind = type(task)
     own_class: Any = type(f"Distilled{kind.__name__}", (DistilledTask, kind), {"__module__": __name__})
     distilled = cast(DistilledTask, own_class.__new__(own_class, **task.given_options))
     vars(distilled).update(vars(task))
     distilled.teacher, distilled.distillation, distilled._kind = teacher, options, kind
-    distilled._loss = DistilledHead(head, options, network, (depths[0], depths[1]))
+    distilled._loss = loss = DistilledHead(head, options, network, (depths[0], depths[1]))
+    if (options.hidden or options.cosine) and network.width != theirs.network.width:
+        loss.projections = StateProjections(network, theirs.network.width, depths[0] + 1)
+        distilled.training_parts = (loss.projections,)
     return distilled
 
 

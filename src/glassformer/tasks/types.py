@@ -147,6 +147,19 @@ class VectorHead(Protocol):
         """The losses of the vectors of several micro-batches, end to end, as sums; and the labels of each."""
 
 
+class TrainingPart(Protocol):
+    """A part of a network that only training has: adapters, masks, projections to a teacher's width."""
+
+    def merge(self) -> None:
+        """Leave the network as it is to be saved."""
+
+    def unmerge(self) -> None:
+        """Continue to train it."""
+
+    def remove(self) -> None:
+        """Leave the network for good."""
+
+
 class RunnableTask(Protocol):
     """What `run_batches` needs of a task: how its examples become calls of the network; see `Task`."""
 

@@ -31,7 +31,7 @@ from glassformer.model import Model
 from glassformer.runs.config import RunConfig, TrainingOptions
 from glassformer.runs.folder import MODEL
 from glassformer.tasks.base import Task
-from glassformer.tasks.types import Dataset, Examples
+from glassformer.tasks.types import Dataset, Examples, TrainingPart
 from glassformer.training.batch_loader import BatchLoader, BatchSampler
 from glassformer.training.callbacks import Callback, GracefulShutdown, StepReport, TrainingStopped
 from glassformer.training.distributed import init_distributed
@@ -320,7 +320,7 @@ class Trainer:
 
     def _save_best_model(self) -> None:
         """Save the model as it is now as the best of the run, with adapters or masks merged, as anyone can load it."""
-        merged = [part for part in (self.adapters, self.pruning, self.quantisation) if part is not None]
+        merged = self._training_parts
         for part in merged:
             part.merge()
         model = self.distributed.full_model(self.model)
@@ -328,6 +328,12 @@ class Trainer:
             self.run_folder.save_best_model(model)
         for part in merged:
             part.unmerge()
+
+    @property
+    def _training_parts(self) -> list[TrainingPart]:
+        """What the network has in training alone."""
+        parts = (self.adapters, self.pruning, self.quantisation, *self.task.training_parts)
+        return [part for part in parts if part is not None]
 
     def _start_or_resume(self, resume: bool) -> None:
         if self.options.deterministic:
@@ -356,16 +362,14 @@ class Trainer:
         self.save()
         if self.state.best_step is None:
             self._save_best_model()
-            for changed in (self.pruning, self.quantisation):
-                if changed is not None:
-                    changed.remove()
+            for changed in filter(None, (self.pruning, self.quantisation, *self.task.training_parts)):
+                changed.remove()
         elif self.folder is not None:
             damaged = self.distributed.is_main and self.run_folder.best_model_is_damaged(self.state)
             if self.distributed.all_reduce_max(int(damaged)):
                 self._save_best_model()
-            for part in (self.adapters, self.pruning, self.quantisation):
-                if part is not None:  # the best weights have it merged
-                    part.remove()
+            for part in self._training_parts:  # the best weights have them merged
+                part.remove()
             self.model.take_weights(self.folder / MODEL)
         result = TrainingResult(self.state.step, self.state.best_metrics, self.state.best_step, self.folder)
         ended = {"steps": result.steps, "metrics": result.metrics, "best_step": result.best_step}
