@@ -111,6 +111,8 @@ def test_layers_of_the_student() -> None:
         ({"alpha": 1.5}, "alpha is 1.5; it must be a number from 0 to 1"),
         ({"temperature": 0.0}, "temperature is 0.0; it must be a number above 0"),
         ({"top_k": 1}, "one logit alone has the probability 1"),
+        ({"top_k": 8, "divergence": "reverse"}, "reverse, which needs all logits of the teacher"),
+        ({"divergence": "backward"}, "divergence is 'backward'; allowed: forward, reverse"),
     ],
 )
 def test_options_that_are_refused(options: dict[str, float], message: str) -> None:

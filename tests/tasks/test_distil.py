@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from torch.nn import functional as F
 
 from glassformer import load
 from glassformer.compression.distil import Distillation
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.runs.config import parse_config
+from glassformer.runs.options import SearchOptions
 from glassformer.tasks.base import task_class
 from glassformer.tasks.distil import DistilledTask, StoredLogits, taught_by
 from glassformer.tasks.microbatch import run_batches
 from glassformer.training.run import make_trainer
+from glassformer.training.search_run import search_config
 from glassformer.training.trainer import Trainer
 from tests.e2e.tiny_models import word_tokenizer
 from tests.studies.samples import BERT, sizes_values
@@ -197,6 +200,45 @@ def test_language_models_learn_from_a_teacher(tmp_path: Path, task: str) -> None
     assert counts.keys() == expected
     if task == "fill":
         assert counts["hidden"] == len(trainer.train_examples[0]["input_ids"]) > counts["loss"] > 0
+
+
+def test_what_encoder_decoders_write_is_taught(tmp_path: Path) -> None:
+    lines = '{"source": ["time flies", "like an arrow"], "target": ["fruit flies", "a banana"]}\n' * 8
+    (tmp_path / "rows.jsonl").write_text(lines)
+    scratch = {
+        "model_type": "transformer", "architectures": ["TransformerForConditionalGeneration"], "d_model": 16,
+        "num_heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 2, "decoder_start_token_id": 2,
+        "dropout": 0.0,
+    }  # fmt: skip
+    values: dict[str, Any] = {
+        "task": "summarise", "scratch": scratch, "tokenizer": {"size": 270, "family": "bart"},
+        "data": {"train": str(tmp_path / "rows.jsonl")}, "output": str(tmp_path / "large"),
+        "training": {"steps": 20, "batch_size": 8, "learning_rate": 1e-2},
+    }  # fmt: skip
+    make_trainer(parse_config(values)).train()
+    options = {"teacher": str(tmp_path / "large"), "alpha": 0.2, "divergence": "reverse", **MASKED}
+    small = {**values, "scratch": {**scratch, "decoder_layers": 1}, "output": str(tmp_path / "small")}
+    trainer = make_trainer(parse_config({**small, "distillation": options}))
+    losses = [trainer.train_step().loss for _ in range(20)]
+    assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
+    batch = trainer.task.collate([trainer.train_examples[0]])
+    assert batch.labels["taught"]["real"].shape == batch.batch.decoder_input_ids.shape
+
+
+def test_a_search_asks_the_teacher_once(teacher: Path, tmp_path: Path) -> None:
+    values = sizes_values_of(teacher)
+    store = tmp_path / "store"
+    values |= {"output": str(tmp_path / "search"), "distillation": {"teacher": str(teacher), "store": str(store)}}
+    values["search"] = {
+        "trials": 2,
+        "space": {"distillation.alpha": [0.1, 0.9], "distillation.temperature": [2.0, 7.0]},
+    }
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(values))
+    result = search_config(tmp_path / "search.yaml", SearchOptions())
+    assert len(result.trials) == 2 and not any(trial.error for trial in result.trials)
+    assert len(list(store.iterdir())) == 1
+    best = yaml.safe_load((tmp_path / "search" / "best.yaml").read_text())
+    assert best["distillation"]["alpha"] in (0.1, 0.9) and best["distillation"]["temperature"] in (2.0, 7.0)
 
 
 def test_micro_batches_change_no_gradient_of_matched_states(teacher: Path, tmp_path: Path) -> None:

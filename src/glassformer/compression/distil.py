@@ -17,7 +17,7 @@ Jiao et al. 2020, "TinyBERT"; cosine loss, and a student made of every other lay
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import torch
@@ -38,6 +38,10 @@ class Distillation(Schema):
     teacher: Annotated[str, Doc("Teacher: a run folder, or a model with a head for the same task and labels.")]
     alpha: Annotated[Share, Doc("Weight of the labels' own loss; 1 is training without a teacher.")] = 0.5
     temperature: Annotated[Positive, Doc("Temperature T of both distributions.")] = 2.0
+    divergence: Annotated[
+        Literal["forward", "reverse"],
+        Doc("Divergence: forward, KL(teacher ‖ student), or reverse, KL(student ‖ teacher)."),
+    ] = "forward"
     layers: Annotated[
         Count | list[NonNegativeInt] | None,
         Doc("Student made of the model's layers: how many, evenly spaced, or which, from 0. None = all."),
@@ -55,6 +59,8 @@ class Distillation(Schema):
     def validate(self) -> None:
         if self.alpha == 1 and not (self.hidden or self.attention or self.cosine):
             return  # plain training, to compare with
+        if self.top_k is not None and self.divergence == "reverse":
+            raise ConfigError("divergence is reverse, which needs all logits of the teacher; leave top_k out")
         if self.top_k == 1 and self.alpha < 1:
             raise ConfigError("top_k is 1; one logit alone has the probability 1 at every temperature: take more")
 

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from glassformer.compression.distil import Distillation
 from glassformer.compression.structure import only_stack
@@ -43,6 +43,9 @@ class DistilledOptions(Schema):
     hidden: Annotated[NonNegative, Doc("Weight of the squared distance of hidden states.")] = 0.0
     attention: Annotated[NonNegative, Doc("Weight of the divergence of attention.")] = 0.0
     cosine: Annotated[NonNegative, Doc("Weight of 1 - cosine of the final hidden states.")] = 0.0
+    divergence: Annotated[
+        Literal["forward", "reverse"], Doc("KL(teacher ‖ student), or reverse: KL(student ‖ teacher).")
+    ] = "forward"
     top_k: Annotated[Count | None, Doc("Number of the teacher's logits that are used. None = all.")] = None
     epochs: Annotated[Positive | None, Doc("Epochs of the training. None = those of the model's run.")] = None
     learning_rate: Annotated[Positive | None, Doc("Peak learning rate. None = that of the model's run.")] = None

@@ -26,6 +26,7 @@ from glassformer.compression.distil import (
     attention_divergence,
     cosine_distance,
     matching_states,
+    reverse_soft_targets,
     soft_targets,
     soft_yes_or_no,
     state_distance,
@@ -124,7 +125,8 @@ class DistilledHead(Head):
         if "ids" in teacher:
             return top_soft_targets(logits, teacher["ids"], theirs, T)
         if not counted.is_floating_point():
-            return soft_targets(logits, theirs, T)
+            loss = reverse_soft_targets if self.options.divergence == "reverse" else soft_targets
+            return loss(logits, theirs, T)
         if getattr(self.inner, "problem", None) == "regression" or logits.shape[-1] == 1:
             return (logits.float() - theirs.float()).square().sum()  # a number has no distribution to soften
         return soft_yes_or_no(logits, theirs, T)
@@ -266,7 +268,9 @@ class DistilledTask(Task):
             if options.alpha < 1:
                 answer = _largest(counted_logits(self._their_head, x, flow, batch.labels)[0], options.top_k)
         if tape is not None:
-            answer["real"] = torch.ones(x.shape[:2], dtype=torch.bool) if flow.keep is None else flow.keep[:, -1]
+            written = batch.batch.decoder_input_ids is not None
+            keep = batch.batch.decoder_keep if written else flow.keep
+            answer["real"] = torch.ones(x.shape[:2], dtype=torch.bool) if keep is None else keep[:, -1]
             answer["final"] = x
             if options.hidden:
                 answer["hidden"] = tuple(tape.taps[name] for name in stream_names(network))
@@ -329,7 +333,7 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
             f"{type(task).__name__} is trained by {type(head).__name__}, whose loss has no teacher here; those that "
             "have are of texts and tokens with a label each, and of language models"
         )
-    if type(network).loss_sums is not Network.loss_sums or type(theirs.network).loss_sums is not Network.loss_sums:
+    if any(type(x.network).loss_sums is Network.loss_sums_from_output for x in (student, theirs)):
         raise UnsupportedError(
             f"a {student.family.model_type!r} model computes its loss in a way of its own, with no teacher"
         )
