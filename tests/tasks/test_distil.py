@@ -225,6 +225,34 @@ def test_what_encoder_decoders_write_is_taught(tmp_path: Path) -> None:
     assert batch.labels["taught"]["real"].shape == batch.batch.decoder_input_ids.shape
 
 
+@pytest.mark.parametrize("loss", ["multiple-negatives-ranking", "cosine"])
+def test_a_sentence_encoder_learns_the_vectors_of_a_larger_one(tmp_path: Path, loss: str) -> None:
+    words = tmp_path / "words"
+    words.mkdir()
+    word_tokenizer().save(str(words / "tokenizer.json"))
+    texts = ["time flies", "fruit flies", "an arrow", "a banana", "like an arrow", "time"]
+    lines = [f"{a},{b},{len(a) % 5 / 5}" for a in texts for b in texts if a != b]
+    (tmp_path / "pairs.csv").write_text("text,text_pair,label\n" + "\n".join(lines) + "\n")
+    values: dict[str, Any] = {
+        "task": "embed", "scratch": SHAPE, "tokenizer": str(words), "task_options": {"loss": loss},
+        "data": {"train": str(tmp_path / "pairs.csv"), "ignore": ["*"]}, "output": str(tmp_path / "large"),
+        "training": {"steps": 60, "batch_size": 10, "learning_rate": 1e-2},
+    }  # fmt: skip
+    make_trainer(parse_config({**values, "training": {"steps": 5}})).train()
+    options = {"teacher": str(tmp_path / "large"), "alpha": 0.0}
+    narrow = {**SHAPE, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    small = {**values, "output": str(tmp_path / "small"), "distillation": options}
+    wide = make_trainer(parse_config({**small, "scratch": {**SHAPE, "num_hidden_layers": 1}}))
+    large = load(tmp_path / "large" / "model").encode(texts)
+    before = np.square(wide.model.encode(texts) - large).sum(-1).mean()
+    wide.train()
+    after = np.square(load(tmp_path / "small" / "model").encode(texts) - large).sum(-1).mean()
+    assert after < 0.1 * before
+    projected = make_trainer(parse_config({**small, "scratch": narrow, "output": str(tmp_path / "narrow")}))
+    losses = [projected.train_step().loss for _ in range(40)]
+    assert losses[-1] < 0.5 * losses[0]
+
+
 def test_a_search_asks_the_teacher_once(teacher: Path, tmp_path: Path) -> None:
     values = sizes_values_of(teacher)
     store = tmp_path / "store"

@@ -43,6 +43,7 @@ from glassformer.files.atomic import atomic_file
 from glassformer.models import Network, eval_mode
 from glassformer.tasks.base import Task
 from glassformer.tasks.classify.task import label_names
+from glassformer.tasks.embedding_head import EmbeddingHead
 from glassformer.tasks.microbatch import WINDOW, run_batches
 from glassformer.tasks.types import Example, Examples, MicroBatch
 
@@ -99,7 +100,7 @@ class DistilledHead(Head):
         if teacher is None:
             return counts
         if self.options.alpha < 1:
-            counts["distillation"] = sum(counts.values())
+            counts["distillation"] = len(teacher["vectors"]) if "vectors" in teacher else sum(counts.values())
         return counts | {name: int(teacher["real"].sum()) for name in self._matched()}
 
     def _matched(self) -> list[str]:
@@ -110,6 +111,12 @@ class DistilledHead(Head):
         options = self.options
         if teacher is None or options.alpha == 1:  # to the bit what it is without a teacher
             sums = self.inner.loss_sums(x, flow, own, smoothing=smoothing)
+        elif "vectors" in teacher:
+            output = self.inner(x, flow)
+            own_sums = self.inner.output_loss_sums(output, own, smoothing=smoothing)
+            sums = {name: options.alpha * value for name, value in own_sums.items()}
+            vectors = (self.projections or _as_they_are)(0, not_none(output.text_embeds))
+            sums["distillation"] = (1 - options.alpha) * (vectors - teacher["vectors"]).square().sum()
         else:
             logits, output, counted = counted_logits(self.inner, x, flow, own)
             if output is None:
@@ -227,7 +234,7 @@ class DistilledTask(Task):
     def is_live(self) -> bool:
         """Whether the teacher reads each micro-batch, instead of each example once."""
         changes = self._kind.augment is not Task.augment or self._kind.perturb is not Task.perturb
-        return self.distillation.matches_states or changes
+        return self.distillation.matches_states or changes or isinstance(self._loss.inner, EmbeddingHead)
 
     def teach(self, examples: Examples, folder: Path) -> Examples:
         """Training examples with what the teacher predicts, which is stored in the folder where it can be."""
@@ -265,7 +272,9 @@ class DistilledTask(Task):
         with torch.no_grad(), eval_mode(network):
             x = network.states(batch.batch, flow)
             answer: dict[str, Any] = {}
-            if options.alpha < 1:
+            if options.alpha < 1 and isinstance(theirs := self.teacher.loss_head, EmbeddingHead):
+                answer = {"vectors": theirs(x, flow).text_embeds}
+            elif options.alpha < 1:
                 answer = _largest(counted_logits(self._their_head, x, flow, batch.labels)[0], options.top_k)
         if tape is not None:
             written = batch.batch.decoder_input_ids is not None
@@ -328,16 +337,17 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
     """
     student, theirs = task.model, teacher.model
     network, head = student.network, task.loss_head
-    if not isinstance(head, HEADS) or head is not network.head:
+    embeds = isinstance(head, EmbeddingHead)
+    if head is None or not (embeds or (isinstance(head, HEADS) and head is network.head)):
         raise UnsupportedError(
             f"{type(task).__name__} is trained by {type(head).__name__}, whose loss has no teacher here; those that "
-            "have are of texts and tokens with a label each, and of language models"
+            "have are of texts and tokens with a label each, of language models, and of sentence encoders"
         )
     if any(type(x.network).loss_sums is Network.loss_sums_from_output for x in (student, theirs)):
         raise UnsupportedError(
             f"a {student.family.model_type!r} model computes its loss in a way of its own, with no teacher"
         )
-    if not isinstance(head, TokenPrediction):
+    if not isinstance(head, TokenPrediction | EmbeddingHead):
         ours, other = (label_names(x.config) for x in (student, theirs))
         if ours != other:
             apart = sorted({*ours} ^ {*other}) or ours
@@ -359,7 +369,8 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
     vars(distilled).update(vars(task))
     distilled.teacher, distilled.distillation, distilled._kind = teacher, options, kind
     distilled._loss = loss = DistilledHead(head, options, network, (depths[0], depths[1]))
-    if (options.hidden or options.cosine) and network.width != theirs.network.width:
+    distilled.CACHES_GRADIENTS = False  # a batch in parts has the loss of its vectors alone
+    if (embeds or options.hidden or options.cosine) and network.width != theirs.network.width:
         loss.projections = StateProjections(network, theirs.network.width, depths[0] + 1)
         distilled.training_parts = (loss.projections,)
     return distilled
