@@ -21,6 +21,7 @@ from glassformer.evaluation.reproduce import (
     reproduce,
     run_latency,
     run_score,
+    variant_figure,
 )
 from glassformer.evaluation.runs import TrainedRun
 from glassformer.runs.folder import read_config
@@ -91,6 +92,24 @@ def test_size_is_that_on_disk_and_latency_is_measured(tmp_path: Path, monkeypatc
     monkeypatch.setattr(TrainedRun, "splits", (None, None))
     with pytest.raises(DataError, match="no validation rows"):
         run_latency(places(tmp_path), "small")
+
+
+def test_figures_of_variants_are_those_of_the_study(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"glassformer shrink examples/chapter8\.yaml"):
+        variant_figure(places(tmp_path), "chapter8", "distilled", "accuracy")
+    point = {
+        "levels": {"variant": "distilled"},
+        "metrics": {"accuracy": {"value": 0.9}},
+        "costs": {"bytes": {"value": 2**21}},
+    }
+    (tmp_path / "chapter8").mkdir()
+    (tmp_path / "chapter8" / "study.json").write_text(json.dumps({"points": [point]}))
+    found = [variant_figure(places(tmp_path), "chapter8", "distilled", name) for name in ("accuracy", "bytes")]
+    assert found == [0.9, 2.0]
+    with pytest.raises(DataError, match="has no variant int4 yet"):
+        variant_figure(places(tmp_path), "chapter8", "int4", "accuracy")
+    with pytest.raises(DataError, match="distilled has no latency; it has accuracy, bytes"):
+        variant_figure(places(tmp_path), "chapter8", "distilled", "latency")
 
 
 def test_what_counts_as_the_same(tmp_path: Path) -> None:

@@ -12,14 +12,19 @@ import pytest
 
 from glassformer.data.rows import files_of
 from glassformer.data.sets import data_sets
+from glassformer.files.schema import parse
 from glassformer.runs.config import RunConfig, as_list, parse_config
 from glassformer.runs.folder import read_config
 from glassformer.runs.several import RUNS, split_runs
+from glassformer.studies.shrink import ShrinkPlan
 from glassformer.studies.study import parse_study
 from glassformer.studies.training import TrainingEvaluator
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+FILES = sorted((ROOT / "examples").glob("*.yaml"))
+RECIPES = [path for path in FILES if "shrink" in read_config(path)]
+"""Of variants of a model that another example trains."""
+EXAMPLES = [path for path in FILES if path not in RECIPES]
 
 
 def config_of(found: dict[str, Any], folder: str | None = None) -> RunConfig:
@@ -53,6 +58,17 @@ def test_an_example_is_read(path: Path) -> None:
     for file in files if sets else []:
         name, _, rest = file.partition("/")
         assert name in sets and {*files_of(rest)} <= {*data_sets()[name].files}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_of_variants_is_read(path: Path) -> None:
+    values, text = read_config(path), path.read_text()
+    assert parse(ShrinkPlan, values["shrink"], "shrink").named
+    assert values["output"] == f"runs/{path.stem}" and f"glassformer shrink examples/{path.name}" in text
+    trained = Path(values["model"]).name
+    assert f"glassformer train examples/{trained}.yaml" in text and ROOT / "examples" / f"{trained}.yaml" in EXAMPLES
+    for page in ("docs/results.md", "examples/README.md"):
+        assert f"| `{path.name}` |" in (ROOT / page).read_text()
 
 
 COPIES = {"xquad/xquad.en.json.gz": "xquad/xquad.en.shared.json.gz"}

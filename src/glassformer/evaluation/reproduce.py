@@ -27,6 +27,7 @@ from glassformer.evaluation.compare.costs import measure_latency, read_cost
 from glassformer.evaluation.compare.seeds import Mean, mean_of
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import VALIDATION, TrainedRun, open_run
+from glassformer.files import read_json_object
 from glassformer.hub.data_sets import data_file, data_folder
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -239,6 +240,24 @@ def model_size(folders: DataFolders, name: str) -> float:
     return size / 2**20  # the chapter's "megabyte"
 
 
+def variant_figure(folders: DataFolders, study: str, variant: str, name: str) -> float:
+    """A metric or a cost of a variant of `glassformer shrink`: accuracy, megabytes on disk, milliseconds a row.
+
+    Raises: DataError: it was not made yet.
+    """
+    path = folders.runs / study / "study.json"
+    if not path.is_file():
+        raise DataError(f"there is no {path} yet; make it: glassformer shrink examples/{study}.yaml")
+    points = [x for x in read_json_object(path, DataError)["points"] if x["levels"].get("variant") == variant]
+    if not points:
+        raise DataError(f"{path}: has no variant {variant} yet; make it: glassformer shrink examples/{study}.yaml")
+    values = {**points[0]["metrics"], **points[0]["costs"]}
+    if name not in values:
+        raise DataError(f"{path}: {variant} has no {name}; it has {', '.join(values)}")
+    value = float(values[name]["value"])
+    return value / 2**20 if name == "bytes" else value  # the chapter's "megabyte"
+
+
 def run_latency(folders: DataFolders, name: str) -> float:
     """Latency of one row in milliseconds, measured now."""
     run = find_runs(folders, name)[0]
@@ -312,6 +331,7 @@ def unavailable(_: DataFolders, explanation: str) -> float:
 
 OURS: Mapping[str, Callable[..., float | Mean]] = {
     **{function.__name__: function for function in (run_score, baseline_score, model_size, run_latency)},
+    "variant_figure": variant_figure,
     **{function.__name__: function for function in (majority_accuracy, review_count, bleu_part, entity_f1)},
     # split: 0 = training, 1 = validation
     "tweet_count": lambda folders, split: len(_read_emotion(folders.data)[split]),
