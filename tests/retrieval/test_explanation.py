@@ -82,7 +82,7 @@ def test_dense_search_alone_counts_no_words(retriever: Retriever) -> None:
     ],
 )  # fmt: skip
 def test_the_places_of_a_term(text: str, language: str, term: str, words: list[str]) -> None:
-    assert [text[start:stop] for start, stop in term_places(text, language, term)] == words
+    assert [text[start:stop] for start, stop in term_places(text, language, ["other", term])[term]] == words
 
 
 def test_a_passage_that_is_gone_has_no_words(retriever: Retriever) -> None:

@@ -246,6 +246,8 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
         strict: no 3.0 for 3, and no "5e-5" for a number, which files may write
     Raises: ConfigError: a value of another type, or one that is not allowed; a text that no file can hold.
     """
+    if strict and type(value) is hint:  # most fields of what a program makes
+        return value
     if not strict and isinstance(value, str):
         try:
             value.encode()

@@ -38,12 +38,13 @@ def with_words(question: str, matches: Sequence[PassageMatch], store: Store) -> 
             words=[
                 WordScore(
                     word=as_asked.get(x.term, x.term), term=x.term, passages=x.passages, idf=x.idf, count=x.frequency,
-                    score=x.score, places=[list(place) for place in term_places(match.text, language, x.term)],
+                    score=x.score, places=[list(place) for place in places[x.term]],
                 )
                 for x in sorted(own, key=lambda x: -x.score)
             ],
         )
         for match, own in zip(matches, listed, strict=True)
+        for places in [term_places(match.text, language, [x.term for x in own])]
     ]  # fmt: skip
 
 

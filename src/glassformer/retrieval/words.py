@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -112,20 +112,26 @@ def _terms(text: str, language: str, *, query: bool) -> Iterator[str]:
                 yield f"{run}*"
 
 
-def term_places(text: str, language: str, wanted: str) -> list[tuple[int, int]]:
-    """The first and last character of each word of a text that a term of a question stands for."""
-    places: list[tuple[int, int]] = []
-    prefix = wanted.removesuffix("*")
+@lru_cache(maxsize=65_536)  # texts have few different words
+def _terms_of_word(word: str, language: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(terms(word, language)))
+
+
+def term_places(text: str, language: str, wanted: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """The first and last character of each word of a text that a term of a question stands for, for each term."""
+    places: dict[str, list[tuple[int, int]]] = {term: [] for term in wanted}
+    prefixes = [(term, term[:-1]) for term in places if term.endswith("*")]
     for word in _patterns()[0].finditer(text.replace("’", "'")):
-        if not is_without_spaces(word[0]):
-            own = terms(word[0], language)
-            if wanted in own or (wanted.endswith("*") and any(term.startswith(prefix) for term in own)):
-                places.append(word.span())
+        if is_without_spaces(word[0]):
+            for term in places:
+                for part in re.finditer(re.escape(term.removesuffix("*")), word[0], re.IGNORECASE):
+                    places[term].append((word.start() + part.start(), word.start() + part.end()))
             continue
-        places += [
-            (word.start() + part.start(), word.start() + part.end())
-            for part in re.finditer(re.escape(prefix), word[0], re.IGNORECASE)
-        ]
+        own = _terms_of_word(word[0], language)
+        stands_for = [term for term in own if term in places]
+        stands_for += [term for term, prefix in prefixes if any(x.startswith(prefix) for x in own)]
+        for term in stands_for:
+            places[term].append(word.span())
     return places
 
 
