@@ -208,8 +208,9 @@ class ApproximateVectors(VectorSearch):
             for cluster in clusters[~self._verified[clusters]].tolist():
                 self._verify(cluster)
             # Clusters that follow each other are multiplied at once.
-            runs = np.split(clusters, np.flatnonzero(np.diff(clusters) > 1) + 1)
-            firsts, lasts = self.starts[[run[0] for run in runs]], self.starts[[run[-1] + 1 for run in runs]]
+            breaks = np.flatnonzero(np.diff(clusters) > 1)
+            firsts = self.starts[clusters[np.append(0, breaks + 1)]]
+            lasts = self.starts[clusters[np.append(breaks, len(clusters) - 1)] + 1]
             parts = [self._codes[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
             # A dimension is low + step · (level + 128.5): low and 128.5 add the same to every score of a query.
             best = largest_products(parts, queries[row : row + 1] * self.steps, count).ids[0]
