@@ -249,11 +249,7 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
     if strict and type(value) is hint:  # most fields of what a program makes
         return value
     if not strict and isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            remedy = "if it names a file or a folder, rename it"
-            raise ConfigError(f"{path} is {safe_repr(value)}, which is not valid Unicode; {remedy}") from None
+        _check_unicode(value, path)
     if get_origin(hint) is Annotated:
         allowed = metadata_of(hint, Allowed)
         try:
@@ -301,6 +297,14 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
         return value
     expected = "True or False" if strict and hint is bool else _KINDS.get(hint) or _KINDS.get(origin) or str(hint)
     raise ConfigError(f"{path} is {safe_repr(value)}; it must be {expected}")
+
+
+def _check_unicode(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        remedy = "if it names a file or a folder, rename it"
+        raise ConfigError(f"{path} is {safe_repr(text)}, which is not valid Unicode; {remedy}") from None
 
 
 def _key(kind: Any, key: Any, strict: bool) -> Any:
