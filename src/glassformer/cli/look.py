@@ -25,6 +25,7 @@ from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path, page_path
 from glassformer.retrieval.options import INDEX_FILE
+from glassformer.retrieval.postgres_database import is_address
 from glassformer.runs.folder import CONFIG
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def look(
     Of a run folder, without a text, it shows the run: training curves, report, errors, and the attention of its best
     model in the rows with the highest loss; it is evaluated first where it was not.
     """
-    if (Path(model) / INDEX_FILE).is_file():
-        return look_at_store(Path(model), texts or [], page, loading, json=json)
+    if is_address(model) or (Path(model).expanduser() / INDEX_FILE).is_file():
+        return look_at_store(model, texts or [], page, loading, json=json)
     page.check_model()
     if not texts and (Path(model) / CONFIG).is_file():
         return _look_at_run(Path(model), page, json)

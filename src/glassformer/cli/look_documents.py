@@ -13,9 +13,10 @@ from glassformer.files.schema import given
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.retrieval.options import AskOptions
+from glassformer.retrieval.postgres_database import is_address, shown_address
 
 
-def look_at_store(store: Path, questions: list[str], look: LookOptions, loading: Loading, *, json: bool) -> None:
+def look_at_store(store: str, questions: list[str], look: LookOptions, loading: Loading, *, json: bool) -> None:
     """Serve the page of a store, which opens with a question if one is given.
 
     Raises: ConfigError: an option of the explorer's page. DataError: two questions.
@@ -23,8 +24,8 @@ def look_at_store(store: Path, questions: list[str], look: LookOptions, loading:
     look.check_store()
     if look.html is not None:
         raise ConfigError(
-            f"the page of a store asks it, so it is served; as a file: glassformer ask QUESTION --store {store} --html "
-            f"{look.html}"
+            "the page of a store asks it, so it is served; as a file: glassformer ask QUESTION --store "
+            f"{shown_address(store) if is_address(store) else store} --html {look.html}"
         )
     if len(questions) > 1:
         raise DataError(f"a store is asked one question at a time, got {len(questions)}; put it in quotes")
@@ -40,7 +41,7 @@ def look_at_store(store: Path, questions: list[str], look: LookOptions, loading:
             language = retriever.store.settings.language
             reader = None if look.reader is None else load_reader(options, language, **{**of_store, "revision": None})
         page = DocumentsPage(
-            retriever, reader=reader, options=options, question=" ".join(questions), name=store.resolve().name,
+            retriever, reader=reader, options=options, question=" ".join(questions), name=_name(store),
             theme=look.theme,
         )  # fmt: skip
         with page:
@@ -51,3 +52,8 @@ def look_at_store(store: Path, questions: list[str], look: LookOptions, loading:
                 page.show(look.browser)
                 typer.echo("Ctrl-C stops the server")
             page.wait()
+
+
+def _name(store: str) -> str:
+    """The name of a store on its page: that of its folder, or the address of its database without a password."""
+    return shown_address(store) if is_address(store) else Path(store).expanduser().resolve().name

@@ -30,7 +30,7 @@ SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height
 @pytest.fixture(scope="module")
 def retriever(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
     folder = tmp_path_factory.mktemp("made")
-    model = glassformer.load(make_encoder(folder / "encoder"))
+    model = glassformer.load(make_encoder(folder / f"{'long-name-' * 8}"))
     documents = {**DOCUMENTS, f"<img src=x onerror=alert(3)>/{'a' * 90}.txt": f"Evil {EVIL} 🦆 ship. {'w' * 300}\n"}
     index_folder(write_documents(folder / "documents", documents), folder / "store", model)
     return Retriever(open_store(folder / "store"), model)
