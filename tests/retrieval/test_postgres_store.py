@@ -251,6 +251,8 @@ def test_on_the_command_line(new_database: Callable[[], str], tmp_path: Path, mo
         assert report_of(opened, address).store == shown_address(address)
         busy = run.invoke(app, ["index", str(folder), "--output", address])
         assert f"is in use by process {os.getpid()}" in str(busy.exception)
+    page = run.invoke(app, ["look", address, "--html", str(tmp_path / "page.html")])
+    assert f"--store {shown_address(address)} --html" in str(page.exception)
     (tmp_path / "q.csv").write_text("question,file\nWhen was the lighthouse built?,tower.md\n")
     judged = run.invoke(app, ["evaluate", address, "--queries", str(tmp_path / "q.csv"), "--json"])
     assert judged.exit_code == 0, judged.output

@@ -13,7 +13,7 @@ from glassformer.errors import DataError
 from glassformer.files.schema import given
 from glassformer.loading import Loading
 from glassformer.progress import progress_bar, spinner
-from glassformer.retrieval.options import DocumentOptions, StoreOptions
+from glassformer.retrieval.options import DocumentOptions, StoreOptions, WorkerOptions
 
 
 @command
@@ -22,14 +22,11 @@ def index(
     *,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Store to make, or to bring up to date: a folder, or a PostgreSQL database: postgresql://USER@HOST/NAME.",
-        ),
+        typer.Option("--output", "-o", help="Store to make or update: a folder, or postgresql://USER@HOST/DATABASE."),
     ] = None,
     options: StoreOptions,
     files: DocumentOptions,
+    workers: WorkerOptions,
     loading: Loading,
     status: Annotated[bool, typer.Option("--status", help="Show what a store holds, and what was not read.")] = False,
     json: Json = False,
@@ -45,6 +42,8 @@ def index(
     [cyan]glassformer index notes --output notes.store --model none[/]  search by words alone, without a model
 
     [cyan]glassformer index notes --output postgresql://me@db.example/notes[/]  into a PostgreSQL database with pgvector
+
+    [cyan]glassformer index library --output library.store --workers 8[/]  eight processes embed, one reads and writes
 
     [cyan]glassformer index notes.store --status[/]  what is in it, and which files could not be read
     """
@@ -66,8 +65,9 @@ def index(
         if remark:
             note(remark)
         report = index_folder(
-            folder, output, model, options=chosen, files=files, revision=loading.revision, bar=progress_bar
-        )
+            folder, output, model, options=chosen, files=files, revision=loading.revision, workers=workers,
+            loading=given(loading), bar=progress_bar,
+        )  # fmt: skip
     show(report, json)
     if not json:
         show_next([f'glassformer ask "your question" --store {shown_store(output)}'] if report.passage_count else [])

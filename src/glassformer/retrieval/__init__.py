@@ -11,6 +11,7 @@ Read in this order:
     store.py         what a store does; sqlite_store.py: one SQLite file; words.py: its full-text terms
     postgres_store.py  a PostgreSQL database with pgvector; postgres_database.py: connections, errors, the one writer
     indexing.py      folder → store, or what changed in it; embedder.py: passages and questions → vectors
+    ray_embedding.py passages → vectors by several processes or machines
     vectors.py       exact search over vectors; clusters.py: k-means
     retriever.py     question → passages: BM25, dense, fusion, re-ranking, diversity
     reader.py        question, passages → the words that answer it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -45,6 +45,11 @@ class PassageEmbedder:
         """Vectors of passages, by the prompt for documents. [n, D] float16"""
         vectors = self.model.encode_document(list(texts), progress=False)
         return self._stored(vectors).astype(np.float16)
+
+    def groups(self, groups: Iterable[list[str]]) -> Iterator[np.ndarray]:
+        """The vectors of each group of passages, in their order. [n, D] float16"""
+        for texts in groups:
+            yield self.passages(texts) if texts else np.empty((0, self.settings.width), np.float16)
 
     def query(self, question: str) -> np.ndarray:
         """The vector of a question, by the prompt for queries. [D] float32"""

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import as_path, counted
@@ -36,6 +38,7 @@ from glassformer.retrieval.options import (
     DocumentOptions,
     PassageOptions,
     StoreOptions,
+    WorkerOptions,
 )
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.splitter import split
@@ -124,6 +127,8 @@ def index_folder(
     options: StoreOptions | None = None,
     files: DocumentOptions | None = None,
     revision: str | None = None,
+    workers: WorkerOptions | None = None,
+    loading: Mapping[str, Any] | None = None,
     bar: Bar = no_bar,
 ) -> StoreReport:
     """Index the documents of a folder into a store, or bring a store up to date with it.
@@ -135,6 +140,8 @@ def index_folder(
         options: of passages; `options.model`: how the model is called in the store
         files: which are read
         revision: of the model on the Hub, for those who search
+        workers: embed instead of this process
+        loading: keywords of `load` with which workers load the model
         bar: shows progress by files
     Raises:
         DataError: there is no such folder, no file in it while the store has documents, or the disk is full
@@ -156,6 +163,11 @@ def index_folder(
     with writing_store(store, settings) as opened:
         embedder = None if model is None else PassageEmbedder(model, settings)
         indexing = Indexing(opened, embedder, files or DocumentOptions())
+        if embedder is not None and workers is not None and (workers.workers or workers.ray):
+            from glassformer.retrieval.ray_embedding import RayEmbedder
+
+            how = {"revision": settings.revision, **(loading or {})}
+            indexing.embed = RayEmbedder(settings, workers, settings.model or "", how)
         start = time.perf_counter()
         indexing.run(root, bar, leave_out=own)
         return report_of(
@@ -167,6 +179,8 @@ def index_folder(
 class Indexing:
     """One run over a folder.
 
+    embed: gives the vectors of each group of passages, which may be read far ahead; None = passages get no vectors
+
     Args:
         embedder: None = passages get no vectors
     """
@@ -176,7 +190,9 @@ class Indexing:
         self.tokenizer = counting_words() if embedder is None else embedder.model.tokenizer
         self.changes: Counter[str] = Counter()
         self.embedded = 0
-        self._waiting: list[ContentBatch] = []
+        self.embed: Callable[[Iterable[list[str]]], Iterator[np.ndarray]] | None = (
+            None if embedder is None else embedder.groups
+        )
         self._moved: Counter[str] = Counter()  # contents of names that are gone
 
     def run(self, root: Path, bar: Bar = no_bar, *, leave_out: Path | None = None) -> None:
@@ -193,49 +209,59 @@ class Indexing:
         gone = set(before) - {file.name for file in present} - _unknown(listed, before)
         self._moved = Counter(before[name] for name in gone)
         with bar("indexing", len(present)) as advance:
-            for file in present:
-                try:
-                    content = content_hash(file.path) + Path(file.name).suffix.lower()
-                except DataError as problem:
-                    problems.append((file.name, reason_of(problem, file)))
-                else:
-                    if reason := self._place(file, content, before.get(file.name), contents):
-                        problems.append((file.name, reason))
-                        gone |= {file.name} & set(before)  # what it was before is not what it is
-                advance(1)
-            self._flush()
+            for group in self._with_vectors(
+                _grouped(self._batches(present, before, contents, problems, gone, advance))
+            ):
+                self.store.write(group)
         self.store.remove(sorted(gone))
         self.changes["removed"] += len(gone) - self.changes["renamed"]
         self.store.set_problems(problems)
         self.store.finish()
 
-    def _place(
+    def _batches(
         self,
-        file: FolderFile,
-        content: str,
-        was: str | None,
+        present: Iterable[FolderFile],
+        before: Mapping[str, str],
         contents: dict[str, int],
-    ) -> str:
-        """Point a name to its content, which is read if it is new. Returns: why it could not be read, or nothing."""
+        problems: list[tuple[str, str]],
+        gone: set[str],
+        advance: Callable[[int], None],
+    ) -> Iterator[ContentBatch]:
+        """What is to be written of each file; those that were not read are added to `problems`, and to `gone`."""
+        for file in present:
+            try:
+                content = content_hash(file.path) + Path(file.name).suffix.lower()
+            except DataError as problem:
+                problems.append((file.name, reason_of(problem, file)))
+            else:
+                if reason := (yield from self._placed(file, content, before.get(file.name), contents)):
+                    problems.append((file.name, reason))
+                    gone |= {file.name} & set(before)  # what it was before is not what it is
+            advance(1)
+
+    def _placed(
+        self, file: FolderFile, content: str, was: str | None, contents: dict[str, int]
+    ) -> Generator[ContentBatch, None, str]:
+        """A name that points to its content, which is read if it is new. Returns: why it cannot be read, or nothing."""
         if was == content:
             self.changes["unchanged"] += 1
             return ""
         if contents.get(content) == -1:
-            self._add(ContentBatch(content, names=[file.name]))
+            yield ContentBatch(content, names=[file.name])
         else:
             try:
                 document = read_document(file.path, self.files)
             except DataError as error:
                 return reason_of(error, file)
-            self._split(document, file, content, already=contents.get(content, 0))
+            yield from self._split(document, file, content, already=contents.get(content, 0))
             contents[content] = -1
         moved = was is None and self._moved[content] > 0
         self._moved[content] -= moved
         self.changes["renamed" if moved else "changed" if was else "added"] += 1
         return ""
 
-    def _split(self, document: Document, file: FolderFile, content: str, already: int) -> None:
-        """Add the passages of a document.
+    def _split(self, document: Document, file: FolderFile, content: str, already: int) -> Iterator[ContentBatch]:
+        """The passages of a document.
 
         Args:
             already: passages of it that the store has
@@ -250,33 +276,44 @@ class Indexing:
                 continue
             batch.append(passage)
             if len(batch) >= BATCH_PASSAGES:
-                self._add(ContentBatch(content, batch, complete=False, **about))  # type: ignore[arg-type]
+                yield ContentBatch(content, batch, complete=False, **about)  # type: ignore[arg-type]
                 batch = []
-        self._add(ContentBatch(content, batch, names=[file.name], **about))  # type: ignore[arg-type]
+        yield ContentBatch(content, batch, names=[file.name], **about)  # type: ignore[arg-type]
 
-    def _add(self, batch: ContentBatch) -> None:
-        self._waiting.append(batch)
-        if (
-            sum(len(waiting.passages) for waiting in self._waiting) >= BATCH_PASSAGES
-            or len(self._waiting) >= BATCH_PASSAGES
-        ):
-            self._flush()
-
-    def _flush(self) -> None:
-        """Embed the passages of the batches that wait, and write them in one transaction."""
-        if not self._waiting:
+    def _with_vectors(self, groups: Iterable[list[ContentBatch]]) -> Iterator[list[ContentBatch]]:
+        """The same groups, with the vectors of their passages."""
+        if self.embed is None:
+            yield from groups
             return
-        batches, self._waiting = self._waiting, []
-        if self.embedder is not None:
-            texts = [passage.embedded() for batch in batches for passage in batch.passages]
-            vectors = self.embedder.passages(texts) if texts else None
-            self.embedded += len(texts)
-            start = 0
-            for number, batch in enumerate(batches):
-                if vectors is not None and batch.passages:
-                    batches[number] = batch._replace(vectors=vectors[start : start + len(batch.passages)])
+        waiting: deque[list[ContentBatch]] = deque()
+
+        def texts() -> Iterator[list[str]]:
+            for group in groups:
+                waiting.append(group)
+                yield [passage.embedded() for batch in group for passage in batch.passages]
+
+        for vectors in self.embed(texts()):
+            start, group = 0, waiting.popleft()
+            for number, batch in enumerate(group):
+                if batch.passages:
+                    group[number] = batch._replace(vectors=vectors[start : start + len(batch.passages)])
                     start += len(batch.passages)
-        self.store.write(batches)
+            self.embedded += start
+            yield group
+
+
+def _grouped(batches: Iterable[ContentBatch]) -> Iterator[list[ContentBatch]]:
+    """Batches that are embedded together, and written in one transaction."""
+    group: list[ContentBatch] = []
+    passages = 0
+    for batch in batches:
+        group.append(batch)
+        passages += len(batch.passages)
+        if passages >= BATCH_PASSAGES or len(group) >= BATCH_PASSAGES:
+            yield group
+            group, passages = [], 0
+    if group:
+        yield group
 
 
 def counting_words() -> Tokenizer:

@@ -67,6 +67,19 @@ class StoreOptions(PassageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerOptions(Schema):
+    """Where passages are embedded."""
+
+    workers: Annotated[
+        Count | None,
+        Doc("Embed in N processes, each with the model and one thread (needs the package ray). Default: this one."),
+    ] = None
+    ray: Annotated[
+        str | None, Doc("Embed on the machines of this cluster of Ray: its address; auto = that of this machine.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetrievalOptions(Schema):
     """How passages are searched."""
 
