@@ -114,6 +114,20 @@ def test_the_keyboard_goes_through_the_passages(tab: Callable[..., Tab], served:
     page.wait_for_function("() => document.querySelector('.ask-ranks').innerText.includes('dense')")
 
 
+def test_a_long_passage_shows_its_answer(tab: Callable[..., Tab], retriever: Retriever, tmp_path: Path) -> None:
+    text = "\n\n".join(f"Line {i} is about nothing." for i in range(40)) + "\n\nThe quagga ate a plum.\n"
+    index_folder(write_documents(tmp_path / "documents", {"long.txt": text}), tmp_path / "store")
+    with DocumentsPage(Retriever.open(tmp_path / "store"), question="what did the quagga eat?") as served:
+        served.serve()
+        page = tab(viewport=SIZES["phone"]).page
+        page.goto(served.url)
+        page.get_by_role("heading", name="Words that BM25 matched").wait_for()
+        inside = "(a, b) => a.top >= b.top && a.bottom <= b.bottom"
+        boxes = "['[data-answer]', '.ask-text'].map((x) => document.querySelector(x).getBoundingClientRect())"
+        page.wait_for_function(f"() => ({inside})(...{boxes})")
+        assert page.locator(".ask-text").evaluate("box => box.scrollTop") > 0
+
+
 def test_hostile_texts_are_texts(tab: Callable[..., Tab], served: DocumentsPage) -> None:
     page = opened(tab(viewport=SIZES["phone"]), served, f"evil {EVIL}")
     assert page.locator("h1").inner_text() == EVIL and page.locator("img, script:not([src])").count() == 0

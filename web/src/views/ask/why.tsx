@@ -1,7 +1,7 @@
 /** Why a passage: its place in the file, the words that BM25 matched, where an answer may begin and end, token by token. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Answer, type Boundary, type Context, context, type Mark, nearestTokens, pairsOf, partsOf, placeOf, type Passage, type WordScore } from "../../core/documents";
 import { count, percent, visible } from "../../core/format";
 import { shade } from "../../core/palette";
@@ -15,6 +15,8 @@ import "../similarity.css";
 const LEAST = 0.0005;
 const HUE = 55;
 const [CELL, EDGE] = [30, 140];
+/** Characters of a neighbour that are shown. */
+const AROUND = 240;
 
 type Marked = { word: WordScore } | { boundary: Boundary } | "answer";
 
@@ -54,11 +56,16 @@ function InFile({ answer, at, around }: { answer: Answer; at: number; around: Co
     ...(own ? [{ start: answer.start - passage.start, stop: answer.stop - passage.start, value: "answer" as const }] : []),
   ];
   const most = Math.max(...answer.boundaries.flat().flatMap(({ begins, ends }) => [begins, ends]), 1e-9);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const mark = box.current!.querySelector<HTMLElement>("[data-answer]") ?? box.current!.querySelector<HTMLElement>("[data-word]");
+    if (mark) box.current!.scrollTop += mark.getBoundingClientRect().top - box.current!.getBoundingClientRect().top - box.current!.clientHeight / 3;
+  }, [around]);
   const parts = useMemo(() => partsOf(passage.text, marks), [answer, at]);
   return (
     <div class="ask-card">
       <p class="ask-place"><b>{placeOf(passage)}</b>{passage.headings.length > 0 && <> {passage.headings.join(" › ")}</>}{passage.also.length > 0 && <>, also in {passage.also.join(", ")}</>}</p>
-      <div class="ask-text" data-bars={boundaries.length ? "" : undefined} tabIndex={0} role="group" aria-label={`The passage in ${passage.file}`} dir="auto">
+      <div class="ask-text" ref={box} data-bars={boundaries.length ? "" : undefined} tabIndex={0} role="group" aria-label={`The passage in ${passage.file}`} dir="auto">
         {around?.before.map((each) => <span key={each.id} class="ask-around">{beforeOf(each, passage)}</span>)}
         {parts.map((part, index) => <Part key={index} {...part} most={most} />)}
         {around?.after.map((each) => <span key={each.id} class="ask-around">{afterOf(each, passage)}</span>)}
@@ -83,8 +90,15 @@ function Part({ text, values, most }: { text: string; values: Marked[]; most: nu
 }
 
 /** What a neighbour has that the passage lacks: neighbours of a section share some text. */
-const beforeOf = ({ text, start, stop }: Passage, passage: Passage): string => `${[...text].slice(0, Math.max(0, Math.min(stop, passage.start) - start)).join("")}\n`;
-const afterOf = ({ text, start }: Passage, passage: Passage): string => `\n${[...text].slice(Math.max(0, passage.stop - start)).join("")}`;
+function beforeOf({ text, start, stop }: Passage, passage: Passage): string {
+  const own = [...text].slice(0, Math.max(0, Math.min(stop, passage.start) - start));
+  return `${own.length > AROUND ? `…${own.slice(-AROUND).join("")}` : own.join("")}\n`;
+}
+
+function afterOf({ text, start }: Passage, passage: Passage): string {
+  const own = [...text].slice(Math.max(0, passage.stop - start));
+  return `\n${own.length > AROUND ? `${own.slice(0, AROUND).join("")}…` : own.join("")}`;
+}
 
 /** The words that BM25 matched, with what each adds. */
 function Words({ passage: { words, scores } }: { passage: Passage }) {
