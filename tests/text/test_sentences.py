@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import ConfigError, DataError
-from glassformer.text.sentences import WINDOW, clear_sentence_starts, sentence_spans, split_sentences
+from glassformer.text.sentences import WINDOW, clear_sentence_starts, sentence_spans, split_sentences, unwrapped
 
 
 @pytest.mark.parametrize(
@@ -167,3 +167,32 @@ def test_clear_starts_are_starts_by_the_rules() -> None:
     clear = clear_sentence_starts(prose, 0, len(prose))
     assert len(clear) > 0.8 * len(rules)
     assert len(set(clear) & rules) > 0.95 * len(clear)
+
+
+WRAPPED = """Of a PDF that takes longer than a minute, the first
+pages that were read are in the store, and a note says
+so. Others are read whole.
+
+- an item of a list that is as wide as the paragraph is
+- another
+
+| name | what it is, which is as wide as the rest here |
+| size | of a file |"""
+
+
+def test_line_breaks_that_wrap_a_paragraph_end_no_sentence() -> None:
+    joined = unwrapped(WRAPPED)
+    assert len(joined) == len(WRAPPED)
+    sentences = [joined[start:end].strip() for start, end in sentence_spans(joined)]
+    assert sentences[0].startswith("Of a PDF") and sentences[0].endswith("a note says so.")
+    assert sentences[1:] == ["Others are read whole.", *WRAPPED.splitlines()[4:6], *WRAPPED.splitlines()[7:]]
+
+
+@pytest.mark.parametrize("text", ["", "one line", "a verse\nanother verse\n", "\n\n", "x\r\ny"])
+def test_other_line_breaks_stay(text: str) -> None:
+    assert unwrapped(text) == text
+
+
+def test_a_break_of_two_characters_becomes_two_spaces() -> None:
+    text = "a" * 30 + " and more words\r\n" + "unbroken" * 5
+    assert unwrapped(text) == text.replace("\r\n", "  ")

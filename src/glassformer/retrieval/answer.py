@@ -38,7 +38,7 @@ from glassformer.retrieval.retriever import (
 )
 from glassformer.retrieval.support import EntailmentCheck
 from glassformer.retrieval.words import query_terms, terms
-from glassformer.text.sentences import rules_for, sentence_spans
+from glassformer.text.sentences import rules_for, sentence_spans, unwrapped
 
 AnyReader = Reader | RelevanceReader | GenerativeReader
 
@@ -286,7 +286,8 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
     By the cosine of their vectors; without a sentence encoder by the share of the question's terms that it has.
     """
     language = retriever.store.settings.language
-    spans = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text, rules_for(language))]
+    prose = unwrapped(passage.text)
+    spans = [_trimmed(passage.text, *span) for span in sentence_spans(prose, rules_for(language))]
     sentences = [passage.text[begin:end] for begin, end in spans]
     if retriever.embedder is None:
         wanted = set(query_terms(question, language))

@@ -3,8 +3,9 @@
     "The U.S. are a country. The U.N. is an organization."
      └──────────────────────┘└─────────────────────────┘     spans touch, so nothing is lost
 
-A line break always ends a sentence. The rules are regular expressions, whose time grows faster than the text, so a
-line is read through a sliding window; what is near its right edge is read again in the next window.
+A line break always ends a sentence; `unwrapped` takes out those that wrap a paragraph to a width. The rules are regular
+expressions, whose time grows faster than the text, so a line is read through a sliding window; what is near its right
+edge is read again in the next window.
 
 Source: Sadvilkar and Neumann, PySBD: Pragmatic Sentence Boundary Disambiguation (2020).
 """
@@ -26,7 +27,11 @@ WINDOW = 1_000
 MARGIN = 250
 """A start this near to the window's end is read again: it may be within brackets that close behind the window."""
 
+SHORTEST_WRAP = 40
+"""Characters of a line, at least, of a text that is wrapped to a width; verses and lists have shorter ones."""
+
 _LINE = re.compile(r"[^\r\n]+")
+_ITEM = re.compile(r"\s*([-*+•|#>]|\d{1,3}[.)]\s)")
 
 
 def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
@@ -47,6 +52,27 @@ def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
             starts.append(line.start())
             starts += _line_starts(segmenter, text, *line.span())
     return list(pairwise([0, *starts[1:], len(text)])) if text else []
+
+
+def unwrapped(text: str) -> str:
+    """A text of the same length with a space for each line break that wraps a paragraph to a width.
+
+    Such a break stands where the next word would have made the line as long as the longest one of the text. Items of
+    lists and rows of tables stay as they are.
+    """
+    lines = text.splitlines(keepends=True)
+    width = max(map(len, lines), default=0)
+    joined = [
+        re.sub(r"[\r\n]", " ", line) if _is_wrapped(line, after, width) else line for line, after in pairwise(lines)
+    ]
+    return "".join([*joined, *lines[-1:]])
+
+
+def _is_wrapped(line: str, after: str, width: int) -> bool:
+    word = after.split(maxsplit=1)[:1]
+    if width < SHORTEST_WRAP or not word or not line.strip() or "|" in line or _ITEM.match(after):
+        return False
+    return len(line) + len(word[0]) >= width
 
 
 def split_labelled(
