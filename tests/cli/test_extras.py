@@ -75,6 +75,7 @@ LINES = [
     ("py3langid", "clean", "data clean rows.csv --language uk -c audio=text"),
     ("pyarrow", "data", "encode run x.parquet --output vectors.npy"),
     ("pyarrow", "data", "train train.yaml --data x.parquet --output other"),
+    ("pyarrow", "data", "shrink run --to distilled --output small"),
     ("Stemmer", "documents", "index words --output store --model none"),
 ]
 
