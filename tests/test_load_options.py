@@ -55,7 +55,7 @@ REFUSED: list[tuple[dict[str, Any], type[GlassformerError], str]] = [
     ({"trust_remote_code": True}, UnsupportedError, "never run"),
     ({"quantization_config": {"bits": 4}}, UnsupportedError, r"prepare\('int8'\)"),
     ({"load_in_8bit": True}, UnsupportedError, r"prepare\('int8'\)"),
-    ({"load_in_4bit": True}, UnsupportedError, r"8 bits are the least.*prepare\('int8'\)"),
+    ({"load_in_4bit": True}, UnsupportedError, r"quantise the folder once .*--to int4"),
     ({"attn_implementation": "flash_attention_2"}, UnsupportedError, "attn_implementation.*leave it out"),
     ({"device_map": {"embed": 0, "blocks": 1}}, UnsupportedError, "one device"),
     ({"device_map": 97}, ConfigError, "'cuda:97'.*does not have"),

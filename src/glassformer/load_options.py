@@ -47,7 +47,7 @@ REFUSED: Mapping[str, str] = {
     "(docs/adding-a-family.md), one that is needs no such code: leave it out",
     "quantization_config": "load the model and call model.prepare('int8')",
     "load_in_8bit": "load the model and call model.prepare('int8')",
-    "load_in_4bit": "8 bits are the least: load the model and call model.prepare('int8')",
+    "load_in_4bit": "quantise the folder once (`glassformer shrink MODEL --to int4`) and load what that writes",
     "output_loading_info": "model.report says what became of every tensor",
     "from_tf": "TensorFlow checkpoints are not read; convert the folder to safetensors first",
     "from_flax": "Flax checkpoints are not read; convert the folder to safetensors first",

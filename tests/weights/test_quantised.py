@@ -145,6 +145,8 @@ def test_a_quantised_model_is_not_trained_adapted_or_quantised_again(tmp_path: P
         quantise_network(model.network, Scheme(8))
     with pytest.raises(ConfigError, match="cannot be adapted"):
         adapt(model.network)
+    with pytest.raises(ConfigError, match="cannot be given the weights of another save"):
+        model.take_weights(tmp_path / "small")
     with pytest.raises(ConfigError, match="cannot be trained"):
         model.network.check_trainable()
 
@@ -439,6 +441,19 @@ def test_levels_are_read_from_shards(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "shards")) > 3
     network: Network = glassformer.load(tmp_path / "shards").network
     assert network.fingerprint() == model.network.fingerprint()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "t5"])
+@pytest.mark.parametrize("name", ["int8", "int4", "embeddings"])
+def test_a_quantised_folder_writes_the_text_of_its_numbers(family: str, name: str, tmp_path: Path) -> None:
+    scheme, options = SCHEMES[name]
+    options = {key: value for key, value in options.items() if key != "inputs"}
+    quantised(tmp_path, family, scheme, **options)
+    small, numbers = glassformer.load(tmp_path / "small"), glassformer.load(tmp_path / "wide")
+    for path, layer in quantised_layers(small.network).items():
+        numbers.network.get_submodule(path).weight.data = layer.weight
+    texts = [model.generate("time flies", max_new_tokens=13) for model in (small, numbers)]
+    assert texts[0] == texts[1]
 
 
 def test_a_quantised_folder_fills_masks_and_shows_itself(tmp_path: Path) -> None:
