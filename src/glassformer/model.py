@@ -45,7 +45,7 @@ from glassformer.compression.adapters import DEFAULT, Adapters, check_not_adapte
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
 from glassformer.core.heads import Head
-from glassformer.core.quantised import check_not_quantised, stored_levels
+from glassformer.core.quantised import stored_levels
 from glassformer.edge import CallInputs, read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import (
@@ -770,7 +770,7 @@ class Model(nn.Module):
 
         Raises: WeightsError: its tensors do not fit. ConfigError: the model is quantised.
         """
-        check_not_quantised(self.network, "given the weights of another save")
+        self.network.check_trainable("given the weights of another save")
         with open_checkpoint(as_path(folder, "folder"), allow_pickle=False) as checkpoint:
             load_weights(self.network, checkpoint, names_of(self), dtype=self.dtype, device=self.device)
 

@@ -201,10 +201,10 @@ class Network(Node):
                 digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
         return digest.hexdigest()[:10]
 
-    def check_trainable(self) -> None:
-        """Raises: ConfigError: weights are stored as levels, which have no gradient."""
+    def check_trainable(self, action: str = "trained") -> None:
+        """Raises: ConfigError: weights are stored as levels, which cannot be changed; `action`: what was asked for."""
         if any(isinstance(module, StoredLevels) for module in self.modules()):
-            check_not_quantised(self, "trained")
+            check_not_quantised(self, action)
 
     def own_taps(self) -> tuple[str, ...]:
         return ("final", *(self.head.FIELDS if self.head is not None else ()))
