@@ -240,6 +240,27 @@ def test_a_way_that_lacks_its_rows_is_refused_before_anything_is_made(
     assert report.facts["written"] == [str(tmp_path / "with" / "needy")]
 
 
+def test_ways_that_do_not_suit_a_model_are_left_out_where_none_was_named(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unsuitable(Scaled):
+        """Suits no model."""
+
+        def __call__(self, source: Source, options: Any, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
+            raise ConfigError("the widths are odd")
+
+    monkeypatch.setattr("glassformer.studies.shrink.WAYS", {"half": "", "odd": "", "scaled": ""})
+    monkeypatch.setitem(WAYS, "odd", Unsuitable())
+    report = shrink(run, ShrinkOptions(output=str(tmp_path / "small"), limit=8))
+    assert report.facts["written"] == [str(tmp_path / "small" / name) for name in ("half", "scaled")]
+    assert "left out: odd: the widths are odd" in report.notes and MADE == [("model", 2.0)]
+    with pytest.raises(ConfigError, match="the widths are odd"):
+        shrink(run, ShrinkOptions(output=str(tmp_path / "named"), to=["odd"], limit=8))
+    monkeypatch.setattr("glassformer.studies.shrink.WAYS", {"odd": ""})
+    with pytest.raises(ConfigError, match=r"no way suits .*odd: the widths are odd"):
+        shrink(run, ShrinkOptions(output=str(tmp_path / "none"), limit=8))
+
+
 def test_several_seeds(run: Path, tmp_path: Path) -> None:
     report = shrink(recipe(run, tmp_path / "small", variants=["half", "scaled"]), ShrinkOptions(seeds=[0, 1]))
     assert report.seeds == [0, 1] and load(tmp_path / "small" / "half" / "seed-1")

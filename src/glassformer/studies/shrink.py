@@ -28,7 +28,7 @@ import torch
 
 from glassformer.data.sequence import RowSequence
 from glassformer.engine.prepare import prepare, unprepare
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.evaluation.bench_models import Measured, measure
 from glassformer.evaluation.compare.costs import WARM_UP, single_rows
 from glassformer.evaluation.runs import open_run
@@ -89,7 +89,7 @@ class Variant(Schema):
 class ShrinkPlan(Schema):
     """The section `shrink` of a recipe.
 
-    variants: name → how it is made; left out = each way by itself that has the rows it needs
+    variants: name → how it is made; left out = each way by itself that has the rows it needs and suits the model
     max_drop: gate: points (hundredths) of the task's metric that a variant may lose; None = any
     under, within: gate: size on disk and median latency of a row; of those that pass, the best alone is kept
     limit: a random sample of this many validation rows
@@ -143,6 +143,14 @@ class ShrinkPlan(Schema):
             find_way(variant.way or name).parse(variant.options, f"{path}.options")
 
 
+class UnsuitableWay(UnsupportedError):
+    """A way that cannot shrink this model. name: of the variant."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 class ShrinkEvaluator(Evaluator):
     """Cells that are variants of a model.
 
@@ -167,7 +175,9 @@ class ShrinkEvaluator(Evaluator):
         if validation is None or not len(validation):
             what = "the gate max_drop" if plan.max_drop is not None else "quality"
             raise ConfigError(f"{what} is measured on validation rows, and {folder} has none; name them: data= FILE")
-        if not plan.variants:
+        self.tries_all = not plan.variants
+        self.left_out: dict[str, str] = {}
+        if self.tries_all:
             usable = [name for name in WAYS if train is not None or "train" not in find_way(name).NEEDS]
             plan = replace(plan, variants=usable)
         self.plan, self.variants = plan, plan.named
@@ -256,7 +266,13 @@ class ShrinkEvaluator(Evaluator):
             return self._result(self._measured(self._original, None, progress, name), speed=1.0)
         self.output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".making-", dir=self.output) as made:
-            start, result = perf_counter(), self._made_and_measured(cell, Path(made), progress)
+            start = perf_counter()
+            try:
+                result = self._made_and_measured(cell, Path(made), progress)
+            except (ConfigError, DataError, UnsupportedError) as error:
+                if self.tries_all:  # the caller has not named this way, and it does not suit every model
+                    raise UnsuitableWay(f"{name}: {error}", name) from error
+                raise
             result = replace(result, costs={"seconds": perf_counter() - start, **result.costs})
             shutil.rmtree(cell.folder, ignore_errors=True)  # of other settings
             if result.note:
@@ -274,6 +290,14 @@ class ShrinkEvaluator(Evaluator):
         measured = self._measured(source.task, self.variants[name].precision, progress, name)
         result = self._result(measured, speed=self._speed(source.task, self.variants[name].precision))
         return replace(result, tables=list(tables), note=self._refusal(name, cell, result))
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Try a variant no more. Raises: ConfigError: there is no other."""
+        self.left_out[name] = why
+        self.variants = {other: x for other, x in self.variants.items() if other != name}
+        self.factors = {VARIANT: [ORIGINAL, *self.variants]}
+        if not self.variants:
+            raise ConfigError(f"no way suits {self.folder}: {'; '.join(self.left_out.values())}")
 
     def _make(self, name: str, cell: Cell, made: Path, progress: StudyProgress) -> Sequence[Any]:
         """Write the folder of a variant into `made`; what it begins with is taken from the output, or made as well."""
@@ -364,6 +388,7 @@ class ShrinkEvaluator(Evaluator):
         }
         notes = [
             *report.notes,
+            *(f"left out: {why}" for why in self.left_out.values()),
             "speed: how many times as fast as the original, single rows in turn; RAM, read: bytes of the weights, and "
             "of those that a row reads; FLOPs: of a row alone",
         ]
@@ -460,9 +485,14 @@ def shrink(
     """
     options = options or ShrinkOptions()
     study = shrink_study(source, options, **reading)
-    report = study.run(options.seeds, progress)
     evaluator = study.evaluator
     assert isinstance(evaluator, ShrinkEvaluator)
+    while True:
+        try:
+            report = study.run(options.seeds, progress)
+            break
+        except UnsuitableWay as error:  # the others continue; what they have is not made again
+            evaluator.leave_out(error.name, str(error))
     shutil.rmtree(study.output / WORK, ignore_errors=True)  # all are finished
     return _best_alone(report, study.output) if evaluator.plan.keeps_best else report
 
