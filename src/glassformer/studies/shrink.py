@@ -144,7 +144,10 @@ class ShrinkPlan(Schema):
 
 
 class UnsuitableWay(UnsupportedError):
-    """A way that cannot shrink this model. name: of the variant."""
+    """A way that cannot shrink this model.
+
+    name: of the variant
+    """
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
