@@ -38,8 +38,9 @@ from glassformer.retrieval.words import query_terms
 
 APPROXIMATE_FROM = 100_000
 """Vectors from which a search asks an HNSW index; fewer are compared with each question in some 50 ms."""
-SEARCHED = 2
-"""Neighbours that the index is asked for, for each that is wanted: `hnsw.ef_search`."""
+SEARCHED = 1_000
+"""Neighbours that the index looks at, `hnsw.ef_search`: the most that pgvector allows. Recall@10 of 100,000 vectors of
+MiniLM is 0.97; with 400 it is 0.92, with 200 0.83."""
 MAX_WIDTH = 4_000
 """Dimensions that an HNSW index takes."""
 MAX_PLAIN_WIDTH = 3_500
@@ -83,7 +84,8 @@ SELECT passage, score + coalesce((
     SELECT sum(weight * (tf * {k} / (tf + {norm})))
     FROM (SELECT weight, sum(tf)::float8 AS tf FROM others JOIN postings ON term BETWEEN low AND high
           WHERE postings.passage = scored.passage GROUP BY number, weight) looked_up), 0) AS total, least
-FROM scored, least WHERE score + ? >= least ORDER BY total DESC, passage LIMIT ?
+FROM least LEFT JOIN scored ON score + ? >= least AND (least >= ? OR ?)
+ORDER BY total DESC NULLS LAST, passage LIMIT ?
 """
 
 
@@ -314,10 +316,10 @@ class PostgresStore(Store):
             chosen = _affordable([counts[term] for term in weights])
             while True:
                 rest = (K1 + 1) * sum(given[2][chosen:])  # the most that the other terms add
-                rows = self._run(ranked, (*given, chosen, *values, limit - 1, chosen, rest, limit))
-                reached = rows[0][2] if rows else 0.0
-                only_frequent = rest <= least * (1 + 1e-9)
-                if chosen == len(weights) or reached >= rest or (rows and only_frequent and rows[0][1] > least):
+                last = chosen == len(weights) or rest <= least * (1 + 1e-9)
+                rows = self._run(ranked, (*given, chosen, *values, limit - 1, chosen, rest, rest, last, limit))
+                reached, rows = rows[0][2], [row for row in rows if row[0] is not None]
+                if chosen == len(weights) or reached >= rest or (last and rows and rows[0][1] > least):
                     break
                 chosen += 1
                 while chosen < len(weights) and (K1 + 1) * sum(given[2][chosen:]) > reached > 0:
@@ -362,12 +364,12 @@ class PostgresStore(Store):
             if condition:
                 complete += f" AND passage IN (SELECT p.id FROM passages p WHERE {condition})"
             elif self._run("SELECT to_regclass('nearest')")[0][0] is not None:
-                self._run("SELECT set_config('hnsw.ef_search', ?, true)", (str(min(1_000, SEARCHED * max(limit, 50))),))
+                self._run(f"SET LOCAL hnsw.ef_search = {SEARCHED}")
                 self._run("SET LOCAL hnsw.iterative_scan = strict_order")
                 near = (
                     f"(SELECT passage, vector FROM vectors WHERE {complete} ORDER BY vector <#> ?::halfvec LIMIT ?) v"
                 )
-                complete, asked = "true", [text, SEARCHED * limit]
+                complete, asked = "true", [text, 2 * limit]
             rows = self._run(
                 f"SELECT passage, -(vector::vector <#> ?::vector) AS score FROM {near} WHERE {complete} "
                 "ORDER BY score DESC, passage LIMIT ?",
