@@ -102,7 +102,7 @@ def test_ask(store: Path, command: Command) -> None:
     done = command("ask", "When was the lighthouse built?", "--store", store, "--trace")
     assert done.returncode == 0, done.stderr
     question, answer, place, passages, *_ = done.stdout.split("\n\n")
-    assert (question, answer, place) == ("When was the lighthouse built?", ANSWER, "from tower.md:4")
+    assert (question, answer, place) == ("When was the lighthouse built?", ANSWER, "from tower.md:6")  # of the sentence
     assert passages.split("\n")[1].startswith("tower.md:4 ")
     assert "nearest sentence" in done.stdout
     report = json.loads(command("ask", "When was the lighthouse built?", "--store", store, "--json").stdout)

@@ -113,3 +113,53 @@ def test_a_written_answer_that_nothing_supports(
     answer = ask(QUESTION, retriever, reader=reader)
     assert (answer.answer, answer.passage, answer.score) == ("", None, None)
     assert answer.finding == "The documents do not answer this."
+
+
+MARKDOWN = """# The tower
+
+## Height
+
+It is taller than any other of this coast. At night its lamp
+is seen from far away.
+
+| month | visitors |
+| --- | --- |
+| July | 2980 |
+"""
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
+    """A store of a Markdown file, a table and a PDF, whose passages are longer than their sentences."""
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "tower.md").write_text(MARKDOWN)
+    (folder / "notes" / "boats.csv").write_text("name,length\nAnna,18\nCarla,21\n")
+    fpdf = pytest.importorskip("fpdf")
+    file = fpdf.FPDF()
+    file.set_font("helvetica", size=11)
+    for text in ("The bridge is long, and it was", "built of stone. The railing must be replaced."):
+        file.add_page()
+        file.multi_cell(0, 5.5, text)
+    (folder / "notes" / "bridge.pdf").write_bytes(bytes(file.output()))
+    index_folder(folder / "notes", folder / "store")
+    return Retriever.open(folder / "store")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "place"),
+    [
+        ("Is the lamp of the tower seen at night?", "At night its lamp\nis seen from far away.", "tower.md:5"),
+        ("What is the height of the tower?", "It is taller than any other of this coast.", "tower.md:5"),
+        ("How many visitors in July?", "| July | 2980 |", "tower.md:10"),
+        ("How long is the boat Carla, its length?", "name: Carla\nlength: 21", "boats.csv:3"),
+        ("What must be replaced, the railing?", "The railing must be replaced.", "bridge.pdf, page 2"),
+        ("Is the bridge long?", "The bridge is long, and it was built of stone.", "bridge.pdf, page 1"),
+    ],
+)
+def test_an_answer_is_a_statement_with_its_own_line_or_page(
+    places: Retriever, question: str, answer: str, place: str
+) -> None:
+    report = ask(question, places)
+    assert (report.answer, report.place) == (answer, place)
+    assert report.finding.endswith(f"from {place}")

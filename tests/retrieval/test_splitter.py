@@ -79,7 +79,7 @@ def check(text: str, cut: list[Passage]) -> None:
 
 def test_a_short_text_is_one_passage_and_a_blank_one_none() -> None:
     (passage,) = passages("  One sentence.\n")
-    assert passage == Passage(text="One sentence.", start=2, stop=15, line=1)
+    assert passage == Passage(text="One sentence.", start=2, stop=15, line=1, verbatim=True)
     assert passages("") == passages(" \n\t ") == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -70,4 +71,6 @@ def index(
         )  # fmt: skip
     show(report, json)
     if not json:
-        show_next([f'glassformer ask "your question" --store {shown_store(output)}'] if report.passage_count else [])
+        show_next(
+            [f'glassformer ask "your question" --store {quote(shown_store(output))}'] if report.passage_count else []
+        )

@@ -3,7 +3,7 @@
     calibration batches ──> Histogram of each layer's inputs ──a way to choose──> range ──> LevelGrid (S, Z)
 
     minmax       the smallest and the largest number: nothing is clipped, and one outlier makes every step wide
-    percentile   all but the outermost 0.01 %
+    percentile   all but the outermost 0.01%
     mse          the range whose rounding and clipping has the least squared error
     entropy      the range that loses the least information, by the Kullback-Leibler divergence
 

@@ -92,6 +92,11 @@ class Answer(Report, kind="answer"):
         return None if self.passage is None else self.matches[self.passage]
 
     @property
+    def place(self) -> str:
+        """The file, and the line or page of it in which the answer begins; "" = there is no answer."""
+        return "" if self.source is None else self.source.place_of(self.start - self.source.start)
+
+    @property
     def title(self) -> str:
         return excerpt(self.question)
 
@@ -105,7 +110,7 @@ class Answer(Report, kind="answer"):
             return "The documents do not answer this." if self.matches else "The documents have nothing about this."
         cited = dict.fromkeys(x.passage for x in self.sentences if x.passage is not None)
         places = ", ".join(f"[{number + 1}] {self.matches[number].place}" for number in cited)
-        return f"{self.answer}\n\nfrom {places or self.source.place}"
+        return f"{self.answer}\n\nfrom {places or self.place}"
 
     def tables(self) -> list[Table]:
         return [*self._less_likely(), *self._supported(), *passage_tables(self.matches)]
@@ -123,8 +128,10 @@ class Answer(Report, kind="answer"):
         return [Table(["support", "passage", "sentence"], rows, left=3)] if rows else []
 
     def _less_likely(self) -> list[Table]:
-        rows = [[f"{x.joint:.2f}", self.matches[x.passage or 0].place, x.text] for x in self.others]
-        return [Table(["less likely", "place", "answer"], rows, left=3)] if rows else []
+        rows = [[f"{x.joint:.2f}", self.matches[x.passage or 0].place_of(x.start), x.text] for x in self.others]
+        if rows and self.score is not None:
+            rows.insert(0, [f"{self.score:.2f}", self.place, self.answer or "(no answer)"])
+        return [Table(["score", "place", "answer"], rows, left=3)] if rows else []
 
     def page_tables(self) -> list[Table]:
         return [
@@ -288,6 +295,9 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
     language = retriever.store.settings.language
     prose = unwrapped(passage.text)
     spans = [_trimmed(passage.text, *span) for span in sentence_spans(prose, rules_for(language))]
+    if all(line.partition(":")[0] in passage.metadata for line in passage.text.splitlines()):
+        spans = [_trimmed(passage.text, 0, len(passage.text))]  # a row of a table, a column a line, is one statement
+    spans = [span for span in spans if not _is_heading(passage, *span)] or spans
     sentences = [passage.text[begin:end] for begin, end in spans]
     if retriever.embedder is None:
         wanted = set(query_terms(question, language))
@@ -298,6 +308,16 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
         )
     best = int(scores.argmax())
     return (*spans[best], round(float(scores[best]), 4))
+
+
+def _is_heading(passage: PassageMatch, begin: int, end: int) -> bool:
+    """Whether a span of a passage is a heading, the title, or the first two rows of a Markdown table."""
+    text, after = passage.text[begin:end], passage.text[end:].lstrip()
+    if text.startswith("#") or not any(map(str.isalnum, text)):
+        return True
+    if text.startswith("|"):
+        return after.startswith(("|-", "| -", "|:", "| :"))
+    return text in (*passage.headings, passage.title)
 
 
 def _trimmed(text: str, begin: int, end: int) -> tuple[int, int]:

@@ -106,7 +106,7 @@ class StoreReport(Report, kind="store"):
 
     def tables(self) -> list[Table]:
         rows = [[unread.file, unread.reason] for unread in self.unread]
-        return [Table(["not read", "reason"], rows, left=2)] if rows else []
+        return [Table(["not read, or not all of it", "reason"], rows, left=2)] if rows else []
 
 
 def report_of(store: Store, where: str | Path, **done: object) -> StoreReport:

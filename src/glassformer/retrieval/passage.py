@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ class Passage:
     start, stop: its characters in the document
     line: of the file, in which it begins, from 1; 0 = the format has no lines
     page: on which it begins, from 1; 0 = the format has no pages
+    page_starts: characters of its text at which further pages begin
+    verbatim: whether the text is that of the file, so that its line breaks are the file's
     headings: above it, the outermost first
     metadata: such as the columns of a row
     """
@@ -27,6 +30,8 @@ class Passage:
     stop: int
     line: int = 0
     page: int = 0
+    page_starts: tuple[int, ...] = ()
+    verbatim: bool = False
     headings: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,7 +80,7 @@ class PassageMatch(Schema):
     words: of the question that it has, the best first; the sum of their scores is that of BM25
     file: its name in the folder; also: other files of the same content
     title: of the document
-    start, stop, line, page, headings, metadata: as in `Passage`
+    start, stop, line, page, page_starts, verbatim, headings, metadata: as in `Passage`
     """
 
     id: int
@@ -91,12 +96,19 @@ class PassageMatch(Schema):
     stop: int
     line: int = 0
     page: int = 0
+    page_starts: list[int] = field(default_factory=list)
+    verbatim: bool = False
     headings: list[str] = field(default_factory=list)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
-        """Where it is: `notes/tower.md:12`, `report.pdf, page 3`."""
+        """Where it begins: `notes/tower.md:12`, `report.pdf, page 3`."""
+        return self.place_of(0)
+
+    def place_of(self, character: int) -> str:
+        """Where a character of its text is: the line or page of the file, as `place`."""
         if self.page:
-            return f"{self.file}, page {self.page}"
-        return f"{self.file}:{self.line}" if self.line else self.file
+            return f"{self.file}, page {self.page + bisect_right(self.page_starts, character)}"
+        below = self.text.count("\n", 0, character) if self.verbatim else 0
+        return f"{self.file}:{self.line + below}" if self.line else self.file

@@ -61,7 +61,8 @@ CREATE TABLE documents(name text COLLATE "C" PRIMARY KEY, content bigint NOT NUL
 CREATE INDEX documents_of ON documents(content);
 CREATE TABLE problems(name text NOT NULL, reason text NOT NULL);
 CREATE TABLE passages(id bigint PRIMARY KEY, content bigint NOT NULL REFERENCES contents, start bigint NOT NULL,
-                      stop bigint NOT NULL, line bigint NOT NULL, page bigint NOT NULL, headings text NOT NULL,
+                      stop bigint NOT NULL, line bigint NOT NULL, page bigint NOT NULL,
+                      page_starts text NOT NULL, verbatim integer NOT NULL, headings text NOT NULL,
                       metadata text NOT NULL, text text NOT NULL);
 CREATE INDEX passages_of ON passages(content, id);
 CREATE TABLE vectors(passage bigint PRIMARY KEY, vector {vector} NOT NULL);

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -257,6 +258,8 @@ class Retriever:
         """
         if not isinstance(question, str) or not question.strip():
             raise DataError("the question is empty; ask something, such as: When was the lighthouse built?")
+        if all(unicodedata.category(char)[0] in "PZC" for char in question):  # marks, white space, control characters
+            raise DataError(f"the question {safe_repr(excerpt(question))} has no word; ask with words")
         method = options.method or ("bm25" if self.embedder is None else "fusion")
         timer = StageTimer()
         scores = self._scores(question, method, options, timer)

@@ -72,6 +72,8 @@ def split(
                 stop=stop,
                 line=line.at(part, start),
                 page=bisect_right(document.pages, start),
+                page_starts=tuple(page - start for page in document.pages if start < page < stop),
+                verbatim=document.verbatim,
                 headings=headings,
                 metadata=part.metadata,
             )

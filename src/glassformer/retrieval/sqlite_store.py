@@ -68,6 +68,7 @@ CREATE INDEX documents_of ON documents(content);
 CREATE TABLE problems(name TEXT NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE passages(id INTEGER PRIMARY KEY AUTOINCREMENT, content INTEGER NOT NULL REFERENCES contents,
                       start INTEGER NOT NULL, stop INTEGER NOT NULL, line INTEGER NOT NULL, page INTEGER NOT NULL,
+                      page_starts TEXT NOT NULL, verbatim INTEGER NOT NULL,
                       headings TEXT NOT NULL, metadata TEXT NOT NULL, text TEXT NOT NULL);
 CREATE INDEX passages_of ON passages(content);
 CREATE TABLE vectors(passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);

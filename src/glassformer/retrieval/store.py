@@ -9,7 +9,8 @@ all of its passages are there. Its tables, in every database:
 
     settings(name, value)                             contents(id, hash, title, metadata, problem, complete)
     problems(name, reason)                            documents(name, content)
-    passages(id, content, start, stop, line, page, headings, metadata, text)         vectors(passage, vector)
+    passages(id, content, start, stop, line, page, page_starts, verbatim, headings, metadata, text)
+    vectors(passage, vector)
 
 What databases do in different ways is abstract: running a statement, storing and searching vectors and words.
 """
@@ -250,10 +251,11 @@ class Store(ABC):
         if batch.passages:
             ids = self._new_ids("passages", len(batch.passages))
             self._run_many(
-                "INSERT INTO passages(id, content, start, stop, line, page, headings, metadata, text) "
-                "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO passages"
+                "(id, content, start, stop, line, page, page_starts, verbatim, headings, metadata, text) "
+                "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (id, content, x.start, x.stop, x.line, x.page, *texts)
+                    (id, content, x.start, x.stop, x.line, x.page, _json(x.page_starts), int(x.verbatim), *texts)
                     for id, x in zip(ids, batch.passages, strict=True)
                     for texts in [(_json(x.headings), _json(x.metadata), storable(x.text))]
                 ],
@@ -366,7 +368,8 @@ class Store(ABC):
         """Passages by id, with their documents; without those that are gone. Scores are to be set."""
         with self._errors(), self._reading():
             rows = self._for_each(
-                "SELECT p.id, content, start, stop, line, page, headings, p.metadata, text, title, c.metadata "
+                "SELECT p.id, content, start, stop, line, page, page_starts, verbatim, "
+                "headings, p.metadata, text, title, c.metadata "
                 "FROM passages p JOIN contents c ON c.id = content WHERE p.id IN ({})",
                 list(dict.fromkeys(map(int, ids))),
             )
@@ -381,12 +384,14 @@ class Store(ABC):
         for id in map(int, ids):
             if id not in by_id or by_id[id][0] not in names:
                 continue
-            content, start, stop, line, page, headings, metadata, text, title, of_document = by_id[id]
+            content, start, stop, line, page, page_starts, verbatim, *texts = by_id[id]
+            headings, metadata, text, title, of_document = texts
             first, *others = names[content]
             listed.append(
                 PassageMatch(
                     **{"id": id, "score": 0.0, "file": first, "also": others, "title": title, "text": text},
                     **{"start": start, "stop": stop, "line": line, "page": page, "headings": json.loads(headings)},
+                    **{"page_starts": json.loads(page_starts), "verbatim": bool(verbatim)},
                     metadata={**json.loads(of_document), **json.loads(metadata)},
                 )
             )

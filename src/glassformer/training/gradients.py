@@ -329,7 +329,8 @@ class ValidationLoop:
             added = list(self.distributed.all_reduce_sum(sums).values())
             metric.state[name] = torch.tensor(added, dtype=x.dtype).view(x.shape)
         metric.records = self.distributed.all_gather_rows(metric.records)
-        scores = metric.compute()
+        # Of a metric that computes with NumPy too, so that a checkpoint can store the best.
+        scores = {name: float(score) for name, score in metric.compute().items()}
         if taken := [name for name in registered if name in scores]:
             raise ConfigError(f"validation has a metric {safe_repr(taken[0])}; register yours by another name")
         totals = self.distributed.all_reduce_sum(totals) if registered else {}

@@ -74,7 +74,7 @@ def test_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["metric"], found["higher"], found["methods"]) == ("accuracy", True, {"accuracy": "by hand"})
     assert first["cost"] == {
         "seconds": 90.0, "cpu_seconds": 180.0, "steps": 60, "precision": None, "parameters": 1234,
-        "bytes": first["cost"]["bytes"], "weights": None,
+        "bytes": first["cost"]["bytes"], "weights": None, "flops": None, "read": None,
     }  # fmt: skip
     assert (first["rows"], first["seconds_per_row"]) == (40, 0.05)
     assert found["caption"] == (

@@ -39,7 +39,7 @@ function name(table: TableData): string {
 }
 
 /** A part of a text; one that is marked says what it is where one points at it. */
-const Part = ([text, note, strong]: PassagesData["texts"][number]["parts"][number]) => (note ? <mark title={note} data-strong={strong}>{text}</mark> : <>{text}</>);
+const Part = ([text, note, strong]: PassagesData["texts"][number]["parts"][number]) => (note ? <mark title={note} data-strong={strong}>{text}</mark> : text);
 
 /** Texts that systems wrote, next to each other; what they were made from is folded. */
 function Passages({ passages }: { passages: PassagesData }) {
