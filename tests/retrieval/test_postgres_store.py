@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import pytest
@@ -242,7 +243,7 @@ def test_on_the_command_line(new_database: Callable[[], str], tmp_path: Path, mo
     run = CliRunner()
     made = run.invoke(app, ["index", str(folder), "--output", address, "--model", "none"])
     assert made.exit_code == 0 and "3 documents" in made.output and "secret" not in made.output, made.output
-    assert f"--store {shown_address(address)}" in made.output.replace("\n", " ")
+    assert f"--store {quote(shown_address(address))}" in made.output.replace("\n", " ")
     found = run.invoke(app, ["find", "lighthouse", "--store", address, "--json"])
     assert json.loads(found.stdout)["matches"][0]["file"] == "tower.md"
     status = run.invoke(app, ["index", address, "--status", "--json"])
@@ -252,7 +253,7 @@ def test_on_the_command_line(new_database: Callable[[], str], tmp_path: Path, mo
         busy = run.invoke(app, ["index", str(folder), "--output", address])
         assert f"is in use by process {os.getpid()}" in str(busy.exception)
     page = run.invoke(app, ["look", address, "--html", str(tmp_path / "page.html")])
-    assert f"--store {shown_address(address)} --html" in str(page.exception)
+    assert f"--store {quote(shown_address(address))} --html" in str(page.exception)
     (tmp_path / "q.csv").write_text("question,file\nWhen was the lighthouse built?,tower.md\n")
     judged = run.invoke(app, ["evaluate", address, "--queries", str(tmp_path / "q.csv"), "--json"])
     assert judged.exit_code == 0, judged.output
