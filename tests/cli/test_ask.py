@@ -11,6 +11,7 @@ import pytest
 
 import glassformer.retrieval.indexing as indexing
 from tests.cli.conftest import Command
+from tests.e2e.tiny_models import make_folder
 from tests.retrieval.encoders import write_documents
 
 ANSWER = "The lighthouse was built in 1874."
@@ -213,7 +214,11 @@ def test_by_meaning(folder: Path, command: Command, minilm: Path) -> None:
         (["find", "x", "--store", "notes.store", "--method", "dense"], "this store has no vectors"),
         (["find", "x", "--store", "notes.store", "--model", "m"], "this store has no vectors"),
         (["find", "x", "--store", "notes.store", "--where", "year"], "--where takes name=value"),
-        (["ask", "x", "--store", "notes.store", "--top", "0"], "--top is 0"),
+        (
+            ["ask", "x", "--store", "notes.store", "--top", "0"],
+            "--top is 0; it must be a whole number from 1 to 1,000,000,000,000,000",
+        ),
+        (["evaluate", "notes.store", "--queries", "q.csv", "--top", "3"], "--top is 3, the number of passages that a"),
         (["ask", "ship", "--store", "notes.store", "--reader", "no-such-folder", "--offline"], "no-such-folder"),
     ],
 )
@@ -238,3 +243,101 @@ def test_a_page_of_the_answer(store: Path, command: Command, name: str) -> None:
 def test_a_page_is_of_one_question(store: Path, command: Command) -> None:
     refused = command("ask", "--store", store, "--html", "page.html")
     assert refused.returncode == 2 and "--html is the page of one question" in refused.stderr
+
+
+def test_a_filter_by_metadata_that_no_document_has_is_refused(store: Path, command: Command) -> None:
+    refused = command("find", "fruit", "--store", store, "--where", "prise=4")
+    assert refused.returncode == 2
+    assert plain(refused.stderr) == (
+        "error: --where is 'prise=4'; nearest: 'price'; no document of the store has metadata of this name; it has: "
+        "fruit, price, year"
+    )
+    allowed = command("ask", "fruit", "--store", store, "--where", "price=400")  # of which there may be one tomorrow
+    assert allowed.returncode == 0 and "The documents have nothing about this." in allowed.stdout
+
+
+def test_one_word_means_one_thing_in_the_json_of_an_answer(
+    store: Path, command: Command, tmp_path: Path, shared: Path
+) -> None:
+    """`score` is that by which a thing is ranked: that of the answer stands above those of the others."""
+    folder = make_folder(tmp_path / "reader", "bert", task="question-answering")
+    report = json.loads(command("ask", "fruit", "--store", store, "--reader", folder, "--json").stdout)
+    assert report["others"] and report["score"] >= max(x["score"] for x in report["others"])
+    assert all(x.keys() >= {"score", "span_score", "passage_score"} for x in report["others"])
+    assert all(x["passage_score"] == report["matches"][x["passage"]]["score"] for x in report["others"])
+
+
+def test_messages_name_options_as_they_are_typed(
+    store: Path, folder: Path, command: Command, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("ask", "built?", "--store", store, "--reader", shared / "models/stories260k", "--answer-tokens", 8)
+    done = command(*asked)
+    assert "cut after 8 tokens; an unfinished sentence is left out: --answer-tokens N lets" in plain(done.stdout)
+    assert "question-answering model (--reader MODEL) finds" in plain(command("ask", "built", "--store", store).stdout)
+    limited = command("index", folder, "--output", "small", "--max-bytes", 20, "--model", "none")
+    assert "and the limit is 20" in plain(limited.stdout)
+    assert "--max-bytes N and --seconds N raise these limits" in plain(limited.stdout)
+    monkeypatch.setattr("sys.stdin", io.StringIO("where?\n"))
+    done = command("ask", "--store", store, "--method", "bm25", "--late-interaction", 3)
+    assert "note: --late-interaction is 3, which needs a sentence encoder" in done.stderr
+
+
+def test_what_a_change_of_size_did(folder: Path, store: Path, command: Command) -> None:
+    (folder / "new.txt").write_text("Something new.")
+    (folder / "tower.md").unlink()
+    done = command("index", folder, "--output", store, "--size", 40, "--overlap", 3)
+    (line,) = re.findall(r"files: (.*); \d+\.\d s", done.stdout)
+    assert set(line.split(", ")) == {"1 added", "2 made again", "1 removed"}
+    assert "all passages were made again: size 40 instead of 256, overlap 3 instead of 32" in plain(done.stdout)
+    report = json.loads(command("index", folder, "--output", store, "--json").stdout)
+    assert {k: n for k, n in report["changes"].items() if n} == {"unchanged": 3} and report["replaced"] == ""
+
+
+def test_an_empty_folder_and_another_size_remove_nothing(folder: Path, store: Path, command: Command) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    refused = command("index", folder, "--output", store, "--size", 40)
+    assert refused.returncode == 2 and "the store has 3 documents of it, which stay" in plain(refused.stderr)
+    assert ANSWER in command("ask", "When was the lighthouse built?", "--store", store).stdout
+
+
+def test_the_nearest_name_is_of_the_same_kind(folder: Path, store: Path, command: Command, minilm: Path) -> None:
+    """Where a model is missing no store is suggested, nor a model for a store."""
+    Path("notes.storf").symlink_to(minilm)
+    stderr = plain(command("find", "x", "--store", "notes.stor").stderr)
+    assert "notes.stor: no such folder; nearest: 'notes.store'; `glassformer index" in stderr
+    Path("notes.storf").rename("models.e5")
+    stderr = plain(command("index", folder, "--output", "s", "--model", "./notes.stora", "--offline").stderr)
+    assert "nearest" not in stderr and "notes.stora" in stderr
+    stderr = plain(command("index", folder, "--output", "s", "--model", "./model.e5", "--offline").stderr)
+    assert "nearest: 'models.e5'" in stderr
+
+
+def test_a_store_without_the_file_that_names_its_database(folder: Path, store: Path, command: Command) -> None:
+    """One database can only be that which answers; of several each command says the same."""
+    (store / "store.json").unlink()
+    assert ANSWER in command("ask", "When was the lighthouse built?", "--store", store).stdout
+    (store / "store.json").unlink(missing_ok=True)
+    done = command("index", folder, "--output", store, "--size", 40, "--overlap", 3)
+    assert "3 made again" in done.stdout
+    assert (store / "store.json").is_file()
+    (store / "store.json").unlink()
+    (store / "passages-0123456789ab.sqlite").write_bytes((next(store.glob("*.sqlite"))).read_bytes())
+    for arguments in (["find", "ship", "--store", store], ["index", folder, "--output", store]):
+        refused = command(*arguments)
+        assert refused.returncode == 2 and "store.json: is missing, which says which of " in plain(refused.stderr)
+
+
+def test_passages_of_one_file_without_lines_have_numbers(tmp_path: Path, command: Command) -> None:
+    pytest.importorskip("selectolax")
+    (tmp_path / "pages").mkdir()
+    long = f"<p>{'The ferry is never late. ' * 40}"
+    (tmp_path / "pages/ferry.html").write_text(f"<h1>Ferry</h1>{long}<h2>Fare</h2>{long}")
+    (tmp_path / "pages/short.html").write_text("<p>A ferry.")
+    command("index", tmp_path / "pages", "--output", tmp_path / "store", "--model", "none")
+    done = command("find", "ferry", "--store", tmp_path / "store", "--html", tmp_path / "page.html")
+    assert {"ferry.html, passage 1", "ferry.html, passage 2"} == set(
+        re.findall(r"ferry\.html, passage \d", done.stdout)
+    )
+    page = (tmp_path / "page.html").read_text()
+    assert "ferry.html, passage 1" in page and "ferry.html, passage 2" in page

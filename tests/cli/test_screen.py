@@ -14,7 +14,7 @@ from rich.console import Console
 from glassformer.cli import screen
 from glassformer.cli.app import main
 from glassformer.cli.screen import folded, note, print_facts, print_lines, say, show_tables, table_of, visible
-from glassformer.reports.table import Table
+from glassformer.reports.table import IntervalCell, Table
 
 
 @given(st.text())
@@ -35,6 +35,21 @@ def test_intervals_go_below_where_there_is_no_room(monkeypatch: pytest.MonkeyPat
     assert lines(40)[1:] == ["a      0.959 [0.932, 0.987]"]
     assert [line.split()[-2:] for line in lines(24)[1:]] == [["a", "0.959"], ["[0.932,", "0.987]"]]
     assert lines(16)[1] == "a         0.959" and "without" in lines(16)[2]
+
+
+def test_a_drawn_interval_is_named_where_several_columns_have_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def headings(*names: str) -> list[str]:
+        cells = [[IntervalCell(f"0.{i} [0.1, 0.9]", i / 10, 0.1, 0.9) for _ in names] for i in (3, 4)]
+        console = Console()
+        with console.capture() as shown:
+            console.print(table_of(["k", *names], [[str(i), *row] for i, row in enumerate(cells)], left=1))
+        assert "╶" in shown.get()
+        return shown.get().splitlines()[0].split()
+
+    assert headings("bm25", "dense") == ["k", "bm25", "bm25", "dense"]
+    assert headings("bm25") == ["k", "bm25"]
 
 
 @pytest.mark.parametrize(

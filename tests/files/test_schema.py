@@ -159,7 +159,7 @@ REFUSED = [
     ({"rate": math.inf}, "rate is inf"),
     ({"rate": math.nan}, "rate is nan"),
     ({"rate": 10**400}, "rate is 0x1b4"),
-    ({"seed": -1}, "seed is -1; it must be a whole number from 0 to 4294967295"),
+    ({"seed": -1}, "seed is -1; it must be a whole number from 0 to 4,294,967,295"),
     ({"even": 3}, "even is 3; it must be an even number"),
     ({"share": 1.0}, "share is 1.0; it must be a number from 0 up to, but not including, 1"),
     ({"by": "neuron"}, "by is 'neuron'; allowed: layer, head"),

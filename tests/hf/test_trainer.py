@@ -150,7 +150,11 @@ def test_label_smoothing_and_a_loss_of_ones_own(tmp_path: Path) -> None:
         ({"load_best_model_at_end": True}, ConfigError, "needs validations"),
         ({"load_best_model_at_end": True, "eval_strategy": "epoch"}, ConfigError, "make them equal"),
         ({"optim": "adam_8bit"}, ConfigError, "allowed"),
-        ({"per_device_train_batch_size": 0}, ConfigError, "is 0; it must be a whole number from 1 to 1e15"),
+        (
+            {"per_device_train_batch_size": 0},
+            ConfigError,
+            "is 0; it must be a whole number from 1 to 1,000,000,000,000,000",
+        ),
         ({"gradient_accumulation_steps": 1.5}, ConfigError, "is 1.5; it must be a whole number"),
         ({"learning_rate": "high"}, ConfigError, "learning_rate is 'high'; it must be a number"),
         ({"learning_rate": float("nan")}, ConfigError, "learning_rate is nan; it must be a number from 0 up"),

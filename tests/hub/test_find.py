@@ -56,7 +56,9 @@ def test_a_misspelt_run_is_not_looked_up(config: str, tmp_path: Path, monkeypatc
 
 def test_what_cannot_be_fetched_may_be_here_by_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "all-MiniLM-L6").mkdir()
+    for name in ("all-MiniLM-L6", "all-MiniLM-L6-v1"):  # a model, and a folder of something else
+        (tmp_path / name).mkdir()
+    (tmp_path / "all-MiniLM-L6/config.json").touch()
     package = tmp_path / "site" / "my_minilm-1.0.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: my-all_minilm_l6_v2\nVersion: 1.0\n")

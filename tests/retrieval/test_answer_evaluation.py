@@ -45,7 +45,7 @@ class Words(Reader):
     ) -> tuple[list[PassageSpan], list[list[BoundaryScore]]]:
         self.seen.append([passage.text for passage in passages])
         text = next((word for word in ("1874", "Pears", "ship") if word in self.seen[-1][0]), "")
-        return [PassageSpan(text=text, passage=0 if text else None, score=0.0, joint=0.0)], []
+        return [PassageSpan(text=text, passage=0 if text else None, score=0.0, span_score=0.0)], []
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -236,7 +237,8 @@ def test_the_report(report: RetrievalEvaluation, tmp_path: Path) -> None:
     main, by_k, differences = report.tables()
     assert main.headings[:3] == ["method", "nDCG@10", "MRR@10"] and isinstance(main.rows[0][1], IntervalCell)
     assert [row[0] for row in by_k.rows] == list(map(str, KS)) and len(differences.rows) == 2
-    assert report.finding.startswith(f"{report.best.name} has the highest nDCG@10, {report.best.ndcg_10.value:.3f}: ")
+    assert report.finding.startswith("bm25 and fusion share the highest nDCG@10, 1.000: better than dense (+")
+    assert "fusion (" not in report.finding
     charts = [chart for chart in report.charts() if isinstance(chart, Series)]
     assert [chart.title for chart in charts] == ["recall@k", "nDCG@k", "nDCG@10 of the fusion"]
     assert charts[0].lines[0].low is not None and list(charts[0].lines[0].x) == list(KS)
@@ -265,7 +267,13 @@ def test_the_best_weight_is_stored_for_later_searches(
     monkeypatch.setattr(evaluation, "WEIGHTS", (0.0, 0.1))
     tuned = evaluate_store(store, ROWS, tune=True)
     assert tuned.tuned and tuned.best_weight == retriever.store.dense_weight() == 0.1
-    assert any("is that of the store now, for find and ask" in note for note in tuned.notes)
+    assert any("it is that of the store now, for find and ask" in note for note in tuned.notes)
+    (note,) = [note for note in tuned.notes if "dense_weight=" in note]
+    assert (
+        note.startswith("each dense_weight= of 0, 0.1 has the highest nDCG@10") and "; of these 0.1 is chosen" in note
+    )
+    alone = replace(tuned, weights=[0.1], by_weight=tuned.by_weight[1:])
+    assert any(note.startswith("dense_weight= 0.1 has the highest nDCG@10") for note in alone.notes)
     after = retriever.search(str(question)).matches
     given = retriever.search(str(question), RetrievalOptions(dense_weight=0.1)).matches
     assert [x.score for x in after] == [x.score for x in given] != [x.score for x in before]

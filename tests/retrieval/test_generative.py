@@ -17,6 +17,7 @@ from glassformer.retrieval.generative import (
     NOT_THERE,
     GenerativeReader,
     Prompt,
+    WrittenAnswer,
     above,
     answer_pattern,
 )
@@ -198,6 +199,31 @@ def test_an_unfinished_sentence_is_left_out(model: Model, monkeypatch: pytest.Mo
     saying(reader, "It was built in 1874 [1]. It was el", monkeypatch, ended=False)
     answer = reader.answer(QUESTION, passages())
     assert answer.text == "It was built in 1874 [1]." and "unfinished sentence" in answer.notes[0]
+
+
+def test_a_sentence_that_the_grammar_ended_has_no_full_stop(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence as long as the grammar allows was not ended by the model; a full stop would say that it was."""
+    reader = GenerativeReader(model, answer_tokens=24)
+    for said, shown in (
+        ("It was built in year 1874 [1].", "It was built in year 1874 … [1]"),
+        ("It was built in the 1874 [1].", "It was built in the 1874 [1]."),
+        ("Mr. smith built it. in 1874 [1].", "Mr. smith built it. in 1874 [1]."),  # more characters, fewer steps
+    ):
+        assert re.fullmatch(reader._pattern(3).replace(r"\p{Ll}\p{N}", "a-z0-9"), said)
+        saying(reader, said, monkeypatch)
+        sentences = [replace(x, passage=0) for x in reader.answer(QUESTION, passages()).sentences]
+        assert WrittenAnswer(sentences, []).text == shown
+
+
+def test_an_unfinished_sentence_of_an_encoder_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = GenerativeReader(glassformer.load(make_folder(tmp_path / "model", "t5", task="translation")), threshold=0)
+    for said, ended, texts in (
+        ("time flies", False, ["time flies …"]),
+        ("time flies", True, ["time flies"]),
+        ("time flies . fruit", False, ["time flies ."]),
+    ):
+        monkeypatch.setattr(reader.model.tokenizer.target, "decode", lambda *_, said=said, **__: said)
+        assert [text for text, _ in reader.sentences([1], ended)] == texts
 
 
 def test_another_check_and_threshold(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

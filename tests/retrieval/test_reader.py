@@ -78,7 +78,7 @@ def test_the_best_spans_of_all_passages(model: Model, weight: float) -> None:
     for joint, number, a, b in exhaustive(model, weight, 3):
         if not any(number == n and a <= last and first <= b for _, n, first, last in expected):
             expected.append((joint, number, a, b))
-    assert [span.joint for span in found] == pytest.approx([joint for joint, *_ in expected[:4]], abs=1e-5)
+    assert [span.score for span in found] == pytest.approx([joint for joint, *_ in expected[:4]], abs=1e-5)
     texts = [" ".join(PASSAGES[number].text.split()[a : b + 1]) for _, number, a, b in expected]
     assert [(span.passage, span.text) for span in found] == [
         (number, text) for (_, number, *_), text in zip(expected[:4], texts, strict=False)
@@ -97,7 +97,7 @@ def test_places_are_those_of_the_passage_and_of_the_file(model: Model) -> None:
 def test_no_answer_overlaps_a_better_one(model: Model) -> None:
     with pytest.warns(UserWarning, match=r"top is 99, and the passages have \d+ answers that do not overlap"):
         found = Reader(model, longest=2).read(QUESTION, PASSAGES, top=99)
-    assert all(better.joint >= other.joint for better, other in pairwise(found))
+    assert all(better.score >= other.score for better, other in pairwise(found))
     for passage in range(3):
         spans = sorted((x.start, x.stop) for x in found if x.passage == passage)
         assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
@@ -126,8 +126,8 @@ def test_a_long_passage_is_read_in_windows(model: Model) -> None:
 def test_passages_are_read_alike_alone_and_together(model: Model) -> None:
     """The weight 1 leaves the search out; what all share, the sums over all tokens, cancels out of differences."""
     reader = Reader(model, weight=1.0)
-    together = {(x.passage, x.text): x.score for x in reader.read(QUESTION, PASSAGES, top=6)}
-    alone = {(0, x.text): x.score for x in reader.read(QUESTION, PASSAGES[:1], top=2)}
+    together = {(x.passage, x.text): x.span_score for x in reader.read(QUESTION, PASSAGES, top=6)}
+    alone = {(0, x.text): x.span_score for x in reader.read(QUESTION, PASSAGES[:1], top=2)}
     same = [key for key in alone if key in together]
     shifts = [alone[key] - together[key] for key in same]
     assert same and max(shifts) - min(shifts) < 1e-5
@@ -139,7 +139,7 @@ def test_no_answer_is_first_where_it_beats_each_by_more_than_the_threshold(model
     try:
         keep_threshold(model, -50.0)
         none, second = reader.read(QUESTION, PASSAGES, top=2)
-        assert none.text == "" and none.passage is None and not none.answered and none.joint > second.joint
+        assert none.text == "" and none.passage is None and not none.answered and none.score > second.score
         assert second == best and reader.read(QUESTION, PASSAGES) == [none]
         keep_threshold(model, 50.0)
         assert reader.read(QUESTION, PASSAGES) == [best]
@@ -179,7 +179,7 @@ def test_options(model: Model) -> None:
         Reader(model).read(QUESTION, PASSAGES, top=0)
     assert Reader(model).read(QUESTION, []) == []
     span = Reader(model).read(QUESTION, PASSAGES)[0]
-    assert isinstance(span, PassageSpan) and math.isfinite(span.joint)
+    assert isinstance(span, PassageSpan) and math.isfinite(span.score)
 
 
 # ------------------------------------------------------------------------------------------------------------- DPR's
@@ -213,9 +213,9 @@ def test_spans_by_relevance_and_place(relevance: Model) -> None:
     chances = torch.tensor(relevances).log_softmax(0)
     best, number, text = max((score + float(chances[n]), n, words) for score, n, words in expected)
     spans = RelevanceReader(relevance, longest=3).read(QUESTION, passages, top=3)
-    assert len(spans) == 3 and [x.joint for x in spans] == sorted((x.joint for x in spans), reverse=True)
+    assert len(spans) == 3 and [x.score for x in spans] == sorted((x.score for x in spans), reverse=True)
     first = spans[0]
-    assert (first.passage, first.text) == (number, text) and first.joint == pytest.approx(best, abs=1e-5)
+    assert (first.passage, first.text) == (number, text) and first.score == pytest.approx(best, abs=1e-5)
     for span in spans:
         assert span.passage is not None
         passage = passages[span.passage]

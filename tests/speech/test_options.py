@@ -13,7 +13,7 @@ from glassformer.speech.options import TEMPERATURES, TranscriptionOptions
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"num_beams": 0}, "num_beams is 0; it must be a whole number from 1 to 1e15"),
+        ({"num_beams": 0}, "num_beams is 0; it must be a whole number from 1 to 1,000,000,000,000,000"),
         ({"temperature": []}, "temperature is"),
         ({"temperature": [0, -1]}, "a number from 0 to 10"),
         ({"task": "sing"}, "task is 'sing'; allowed: transcribe, translate"),

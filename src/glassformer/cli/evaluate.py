@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
 from glassformer.files.schema import given
 from glassformer.progress import progress_bar, spinner
-from glassformer.retrieval.options import INDEX_FILE, QueryOptions, RetrievalOptions
+from glassformer.retrieval.options import QueryOptions, RetrievalOptions, is_store_folder
 from glassformer.retrieval.postgres_database import is_address
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def evaluate(
 
     [cyan]glassformer evaluate notes.store --queries dev.json --reader runs/reader/model[/]  and of the answers
     """
-    if queries.queries is not None or is_address(run) or (Path(run).expanduser() / INDEX_FILE).is_file():
+    if queries.queries is not None or is_address(run) or is_store_folder(Path(run).expanduser()):
         _evaluate_store(run, queries, search, options, reading, json)
         return
     if unused := {**given(queries), **given(search)}:

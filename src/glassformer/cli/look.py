@@ -24,7 +24,7 @@ from glassformer.generation.served_options import served
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path, page_path
-from glassformer.retrieval.options import INDEX_FILE
+from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address
 from glassformer.runs.folder import CONFIG
 
@@ -62,7 +62,7 @@ def look(
     Of a run folder, without a text, it shows the run: training curves, report, errors, and the attention of its best
     model in the rows with the highest loss; it is evaluated first where it was not.
     """
-    if is_address(model) or (Path(model).expanduser() / INDEX_FILE).is_file():
+    if is_address(model) or is_store_folder(Path(model).expanduser()):
         return look_at_store(model, texts or [], page, loading, json=json)
     page.check_model()
     if not texts and (Path(model) / CONFIG).is_file():

@@ -111,7 +111,7 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
         kind = re.sub(r"\d[\d,]*", "", str(message))
         if repeats or kind not in printed:
             printed.add(kind)
-            note(in_options(str(message)))
+            note(message)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -142,8 +142,10 @@ def progress_of(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def note(text: object) -> None:
-    """Print a note on standard error, without the control characters of file names and values that it quotes."""
-    print(folded(visible_lines(f"note: {text}")), file=sys.stderr)  # which a progress bar replaces while it is shown
+    """Print a note on standard error, with options as they are typed, and without control characters."""
+    print(
+        folded(visible_lines(f"note: {in_options(str(text))}")), file=sys.stderr
+    )  # which a progress bar replaces while it is shown
 
 
 def folded(text: str) -> str:
@@ -216,17 +218,18 @@ def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any
 
 def show_tables(tables: Iterable[ReportTable], remarks: Iterable[str] = ()) -> None:
     """Print tables with an empty line between them, and sentences below."""
-    console = terminal()
-    for i, table in enumerate(tables):
-        if i:
+    console, any_table = terminal(), False
+    for table in tables:
+        if any_table:
             console.print()
+        any_table = True
         if table.caption:
             console.print(text_of(table.caption))
         console.print(_fitted(table, console.width))
     for i, remark in enumerate(remarks):
-        if i == 0:
+        if i == 0 and any_table:
             console.print()
-        console.print(text_of(remark, "dim"))
+        console.print(text_of(in_options(remark), "dim"))
 
 
 def _fitted(table: ReportTable, width: int) -> Table:
@@ -344,7 +347,10 @@ def _cell(cell: str) -> Text:
 def _with_intervals(
     headings: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int
 ) -> tuple[list[str], list[list[str]]]:
-    """A table with a column of drawn intervals in front of the first column of several estimates, on one scale."""
+    """A table with a column of drawn intervals in front of the first column of several estimates, on one scale.
+
+    Where other columns have estimates too, it is headed by the column that it is of.
+    """
     for column in range(left, len(headings)):
         cells = [row[column] for row in rows]
         estimates = [cell for cell in cells if isinstance(cell, IntervalCell) and not cell.signed]
@@ -356,7 +362,9 @@ def _with_intervals(
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     whiskers = [whisker(x, low, high, width) if isinstance(x, IntervalCell) and not x.signed else "" for x in cells]
     wider = [[*row[:column], line, *row[column:]] for row, line in zip(rows, whiskers, strict=True)]
-    return [*headings[:column], "", *headings[column:]], wider
+    others = {i for row in rows for i, cell in enumerate(row) if isinstance(cell, IntervalCell) and not cell.signed}
+    name = headings[column] if others != {column} and len(headings[column]) <= width else ""
+    return [*headings[:column], name, *headings[column:]], wider
 
 
 def whisker(x: IntervalCell, low: float, high: float, width: int) -> str:

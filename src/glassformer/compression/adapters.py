@@ -37,7 +37,7 @@ DEFAULT = "default"
 """PEFT's name of adapters that were given none."""
 
 
-Rank = Annotated[int, at_least(1, 10**6, "a whole number from 1 to 1000000")]
+Rank = Annotated[int, at_least(1, 10**6)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from io import BufferedReader, FileIO
 from itertools import islice
@@ -147,15 +147,20 @@ def drop_cut_line(stream: FileIO, size: int | None = None) -> int:
     return start + whole
 
 
-def nearest_path(path: Path) -> str:
-    """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names next to it, or an empty string."""
+def nearest_path(path: Path, fits: Callable[[Path], bool] = Path.exists) -> str:
+    """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names next to it, or an empty string.
+
+    Args:
+        fits: whether a path may be what was meant; so a model is not suggested where a table is missing
+    """
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry in islice(entries, 2_000) if entry.name != path.name]  # a broken link
     except (OSError, ValueError):
         return ""
-    matches = get_close_matches(path.name[:200], names, cutoff=0.7)
-    return "; nearest: " + ", ".join(safe_repr(str(path.with_name(name))) for name in matches) if matches else ""
+    matches = map(path.with_name, get_close_matches(path.name[:200], names, n=20, cutoff=0.7))
+    listed = [safe_repr(str(match)) for match in islice(filter(fits, matches), 3)]
+    return f"; nearest: {', '.join(listed)}" if listed else ""
 
 
 def refuse_repeated(paths: Iterable[str | Path], error: type[GlassformerError]) -> None:

@@ -85,14 +85,16 @@ def at_least(low: float, high: float = math.inf, words: str | None = None) -> Al
 
 
 def _plain(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
+    """A bound as people write it: 1,000,000, not 1e+06."""
+    text = f"{number:,}" if isinstance(number, int) else f"{number:,.12f}".rstrip("0").rstrip(".")
+    return text.replace(",", "") if abs(number) < 10_000 else text
 
 
 def above(low: float, high: float = math.inf, words: str | None = None) -> Allowed:
     """Numbers above `low`, and below `high`."""
     bounded = high != math.inf
     return Allowed(
-        words or (f"a number between {low:g} and {high:g}" if bounded else f"a number above {low:g}"),
+        words or (f"a number between {_plain(low)} and {_plain(high)}" if bounded else f"a number above {_plain(low)}"),
         lambda x: low < x < high,
         {"exclusiveMinimum": low, **({"exclusiveMaximum": high} if bounded else {})},
     )
@@ -104,7 +106,7 @@ def one_of(*values: str) -> Allowed:
     return Allowed(f"{', '.join(others)} or {last}" if others else last, lambda x: x in values, {"enum": list(values)})
 
 
-Count = Annotated[int, at_least(1, LARGEST_COUNT, "a whole number from 1 to 1e15")]
+Count = Annotated[int, at_least(1, LARGEST_COUNT)]
 NonNegativeInt = Annotated[int, at_least(0)]
 NonNegative = Annotated[float, Allowed("a number from 0 up", lambda x: 0 <= x < math.inf, {"minimum": 0})]
 Positive = Annotated[float, above(0)]
@@ -113,7 +115,7 @@ BelowOne = Annotated[
     Allowed("a number from 0 up to, but not including, 1", lambda x: 0 <= x < 1, {"minimum": 0, "exclusiveMaximum": 1}),
 ]
 Share = Annotated[float, Allowed("a number from 0 to 1", lambda x: 0 <= x <= 1, {"minimum": 0, "maximum": 1})]
-Seed = Annotated[int, Allowed("a whole number from 0 to 4294967295", lambda x: 0 <= x < 2**32, {"minimum": 0})]
+Seed = Annotated[int, at_least(0, 2**32 - 1)]
 
 
 class Schema:

@@ -99,7 +99,8 @@ def _local_folder(name_or_folder: str | Path) -> Path | None:
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
         raise MissingModelError(
-            f"{path}: no such folder{nearest_path(path)}; give a model folder, or a name on the Hub such as org/name"
+            f"{path}: no such folder{nearest_path(path, holds_model)}; give a model folder, or a name on the Hub such "
+            "as org/name"
         )
     if path.name != str(path) and (runs := _runs_in(path.parent)):
         named = ", ".join(map(safe_repr, get_close_matches(path.name, runs, n=5, cutoff=0.0)))
@@ -123,6 +124,13 @@ def _model_folder(folder: Path) -> Path:
         more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
         raise DataError(f"{folder}: holds no model itself; name one of those in it: {', '.join(candidates[:3])}{more}")
     return folder
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder is one of a model, or of a run that trained some: what a name of a model may mean."""
+    return is_adapter_folder(folder) or any(
+        any(folder.glob(name)) for name in (CONFIG, f"model/{CONFIG}", RUN_CONFIG, f"*/{RUN_CONFIG}")
+    )
 
 
 def is_adapter_folder(folder: str | Path) -> bool:
@@ -169,7 +177,7 @@ def similar_models(name: str) -> str:
             folders = {file.parent for file in package.files or () if file.name == CONFIG}
             weights = {file.parent for file in package.files or () if file.suffix == ".safetensors"}
             carried += [f"{PACKAGE}{folder}" for folder in sorted(folders & weights)]
-    return nearest_path(Path(name)) + (f"; installed here: {', '.join(carried)}" if carried else "")
+    return nearest_path(Path(name), holds_model) + (f"; installed here: {', '.join(carried)}" if carried else "")
 
 
 def _letters(name: str) -> str:

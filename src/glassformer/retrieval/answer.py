@@ -46,7 +46,7 @@ LISTED_BOUNDARIES = 8
 OTHERS = 2
 """Less likely answers that are given too."""
 NO_READER = (
-    "this is the sentence that is nearest to the question; a question-answering model (--reader MODEL) finds the words "
+    "this is the sentence that is nearest to the question; a question-answering model (reader= MODEL) finds the words "
     "that answer it: `glassformer train --task answer` trains one"
 )
 
@@ -59,8 +59,8 @@ class Answer(Report, kind="answer"):
     answer: a text; "" = the documents have none
     passage: the one that it is from, among `matches`; None = there is no answer
     start, stop: its characters in the document; those of the passage where it was written
-    score: of the answer, the reader's and the search's joined (`retrieval/reader.py`); of a sentence, its similarity to
-        the question; of sentences that were written, the lowest support
+    score: of the answer, as those of `others`: the reader's and the search's joined (`retrieval/reader.py`); of a
+        sentence, its similarity to the question; of sentences that were written, the lowest support
     others: answers of the reader that are less likely, the best first
     sentences: that a generative reader wrote, each with its passage; those without one are not in the answer
     read: passages that it read, by their numbers among `matches`
@@ -128,7 +128,7 @@ class Answer(Report, kind="answer"):
         return [Table(["support", "passage", "sentence"], rows, left=3)] if rows else []
 
     def _less_likely(self) -> list[Table]:
-        rows = [[f"{x.joint:.2f}", self.matches[x.passage or 0].place_of(x.start), x.text] for x in self.others]
+        rows = [[f"{x.score:.2f}", self.matches[x.passage or 0].place_of(x.start), x.text] for x in self.others]
         if rows and self.score is not None:
             rows.insert(0, [f"{self.score:.2f}", self.place, self.answer or "(no answer)"])
         return [Table(["score", "place", "answer"], rows, left=3)] if rows else []
@@ -194,7 +194,7 @@ def ask(
         "others": [x for x in others if x.answered],
         "boundaries": boundaries,
     }
-    return _answer(result, first.passage, first.start, first.stop, round(first.joint, 4), **more)
+    return _answer(result, first.passage, first.start, first.stop, round(first.score, 4), **more)
 
 
 def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> AnyReader:

@@ -25,7 +25,7 @@ import numpy as np
 from glassformer.data.rows import Source
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import counted, is_int
-from glassformer.files.schema import Schema
+from glassformer.files.schema import Schema, given
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.charts import Chart, Series, SeriesLine
 from glassformer.reports.page import shown_place
@@ -151,10 +151,18 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
         best = self.best
         if not self.differences:
             return f"{best.name}: nDCG@{DEPTH} {best.ndcg_10}."
+        tied = [x.name for x in self.methods if x.ndcg_10.value == best.ndcg_10.value and x is not best]
         compared = ", ".join(
-            f"{x.difference.comparison} {x.other} ({x.difference.written(3, signed=True)})" for x in self.differences
+            f"{x.difference.comparison} {x.other} ({x.difference.written(3, signed=True)})"
+            for x in self.differences
+            if x.other not in tied
         )
-        return f"{best.name} has the highest nDCG@{DEPTH}, {best.ndcg_10.value:.3f}: {compared}."
+        first = f"{best.name} has the highest nDCG@{DEPTH}, {best.ndcg_10.value:.3f}"
+        if tied:
+            have = "have the same" if len(tied) + 1 == len(self.methods) else "share the highest"
+            names = f"{', '.join([best.name, *tied[:-1]])} and {tied[-1]}"
+            first = f"{names} {have} nDCG@{DEPTH}, {best.ndcg_10.value:.3f}"
+        return f"{first}: {compared}." if compared else f"{first}."
 
     @property
     def best_weight(self) -> float | None:
@@ -177,12 +185,14 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
         if self.answers is not None:
             listed.append(self.answers.note)
         if (weight := self.best_weight) is not None and (self.tuned or weight != self.dense_weight):
-            stored = ", and is that of the store now, for find and ask" if self.tuned else ""
-            listed.append(
-                f"dense_weight={weight:g} gives the fusion its highest nDCG@{DEPTH} on these queries, "
-                f"{self.by_weight[self.weights.index(weight)]}{stored}; report it on other queries than those that "
-                "chose it"
-            )
+            stored = "; it is that of the store now, for find and ask" if self.tuned else ""
+            highest = self.by_weight[self.weights.index(weight)]
+            tied = [f"{x:g}" for x, own in zip(self.weights, self.by_weight, strict=True) if own.value == highest.value]
+            how = f"the highest nDCG@{DEPTH} of the fusion on these queries, {highest}"
+            chosen = f"dense_weight= {weight:g} has {how}"
+            if len(tied) > 1:
+                chosen = f"each dense_weight= of {', '.join(tied)} has {how}; of these {weight:g} is chosen"
+            listed.append(f"{chosen}{stored}; report it on other queries than those that chose it")
         return listed
 
     # --------------------------------------------------------------------------------------- tables and charts
@@ -339,9 +349,14 @@ def evaluate_store(
         reader: whose answers are evaluated too: a folder or Hub name
     Raises:
         DataError: there is no store; and as `read_queries`, `evaluate_retrieval` and `evaluate_answers`
-        ConfigError: there is no fusion whose weight could be chosen
+        ConfigError: there is no fusion whose weight could be chosen, or `top` and no reader
     """
     options = options or RetrievalOptions()
+    if reader is None and "top" in given(options):
+        raise ConfigError(
+            f"top is {options.top}, the number of passages that a reader reads, and there is none; give reader= MODEL, "
+            "or leave it out: the search is evaluated at all depths"
+        )
     retriever = Retriever.open(
         store, model=options.model, method=options.method, reranker=options.rerank, **(loading or {})
     )

@@ -151,7 +151,7 @@ def _file(root: Path, path: Path, place: tuple[str, ...], options: DocumentOptio
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "it is no regular file, but a pipe, a socket or a device")
     if status.st_size > options.max_bytes:
-        return Skipped(name, f"it has {status.st_size:,} bytes, and the limit is {options.max_bytes:,}: max_bytes")
+        return Skipped(name, f"it has {status.st_size:,} bytes, and the limit is {options.max_bytes:,}")
     if name != "/".join(place) and os.path.lexists(root / name):
         return Skipped(name, "its name is not UTF-8, and another file is named as it would be written; rename it")
     return FolderFile(name, path)

@@ -50,6 +50,8 @@ INSTRUCTION = (
     f'passage that says it, in brackets, such as [1]. If no passage answers the question, write: "{NOT_THERE}"'
 )
 CITED = re.compile(r"(.+?) \[(\d+)\]\.(?: |$)", re.DOTALL)
+STEP = re.compile(r"[.!?] [^\s\[\].!?]|[.!?]?.", re.DOTALL)
+"""What the grammar of an answer counts as one step of a sentence."""
 CITATION = re.compile(r"\[(\d+)\]")
 CHAT_MARKER = re.compile(r"<\||\[/?INST\]|<</?SYS>>", re.IGNORECASE)
 """Beginnings of markers that chat templates write as ordinary text."""
@@ -61,7 +63,7 @@ CHARACTERS_A_TOKEN = 40
 class CitedSentence(Schema):
     """A sentence that a model wrote, and the passage that it rests on.
 
-    text: without its citation
+    text: without its citation; of one that was not finished with " …" at its end
     passage: the number of the passage that supports it; None = none does, and the answer is without the sentence
     cited: the passage that the model cited; None = it does not cite
     support: of the passage, or the highest of all that were read (`retrieval/support.py`)
@@ -285,10 +287,6 @@ class GenerativeReader:
             written, ended = self._write(prompt)
             tokens += written
         notes = []
-        if not ended:
-            notes.append(
-                f"the answer was cut after {len(written)} tokens (answer_tokens); an unfinished sentence is left out"
-            )
         if prompt.cut:
             notes.append(f"passages that were cut to the model's window: {', '.join(str(i + 1) for i in prompt.cut)}")
         if len(prompt.texts) < len(passages):
@@ -297,6 +295,11 @@ class GenerativeReader:
             )
         with timer.stage("check", sentences := []):
             sentences += self.checked(question, prompt, self.sentences(written, ended))
+        if not ended:
+            is_shown = any(sentence.text.endswith("…") for sentence in sentences)
+            left_out = "" if is_shown else "; an unfinished sentence is left out"
+            limit = f"the answer was cut after {counted(len(written), 'token')}{left_out}"
+            notes.append(f"{limit}: answer_tokens= N lets it be longer")
         if left := sum(sentence.passage is None for sentence in sentences):
             notes.append(f"{counted(left, 'sentence')} that no passage supports: left out")
         return WrittenAnswer(sentences, list(range(len(prompt.texts))), notes)
@@ -321,18 +324,33 @@ class GenerativeReader:
 
     def _pattern(self, passages: int) -> str:
         """The regular expression of an answer; a small window has room for a whole sentence too."""
-        return answer_pattern(passages, min(CHARACTERS, self.answer_tokens))
+        return answer_pattern(passages, self._characters)
+
+    @property
+    def _characters(self) -> int:
+        """Steps of the longest sentence that the grammar allows."""
+        return min(CHARACTERS, self.answer_tokens)
 
     def sentences(self, written: Sequence[int], ended: bool) -> list[tuple[str, int | None]]:
-        """The sentences of an answer, without an unfinished one, and the number of the passage that each cites."""
+        """The sentences of an answer, and the number of the passage that each cites.
+
+        One that was not finished ends with " …", and is left out where others are there, or where it cites nothing yet.
+        """
         text = self.model.tokenizer.target.decode(list(written), skip_special_tokens=True).strip()
         if text.casefold().rstrip(".!") == NOT_THERE.casefold().rstrip("."):
             return []
         if not self.model.is_encoder_decoder:
-            return [(f"{body.strip()}.", int(number) - 1) for body, number in CITED.findall(text)]
+            listed = [(body.strip(), int(number) - 1) for body, number in CITED.findall(text)]
+            return [(f"{body} …" if self._is_cut(body) else f"{body}.", number) for body, number in listed]
         spans = sentence_spans(text, rules_for(self.language))
-        listed: list[tuple[str, int | None]] = [(text[begin:end].strip(), None) for begin, end in spans]
-        return [x for x in (listed if ended else listed[:-1] or listed) if x[0]]
+        texts = list(filter(None, (text[begin:end].strip() for begin, end in spans)))
+        if not ended and texts:
+            texts = texts[:-1] or [f"{texts[0].rstrip('.!?')} …"]
+        return [(text, None) for text in texts]
+
+    def _is_cut(self, body: str) -> bool:
+        """Whether a sentence is as long as the grammar allows, which ended it then, and not the model."""
+        return len(STEP.findall(body[1:])) >= self._characters
 
     def checked(
         self, question: str, prompt: Prompt, sentences: Sequence[tuple[str, int | None]]

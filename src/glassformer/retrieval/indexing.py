@@ -65,9 +65,10 @@ class StoreReport(Report, kind="store"):
     store: its folder, or its address
     document_count, passage_count: of those that can be searched
     model: that embedded them; None = search by words alone
-    changes: files by what became of them: added, changed, renamed, unchanged, removed
+    changes: files by what became of them: added, changed, renamed, unchanged, removed, made again
     embedded: passages that were embedded
     seconds: that it took; 0 = nothing was indexed
+    replaced: why the passages of all files were made again, such as another size; "" = they were not
     warning: what may be wrong with the store as a whole; "" = nothing
     unread: files that were not read, or not all of them
     """
@@ -79,6 +80,7 @@ class StoreReport(Report, kind="store"):
     changes: dict[str, int] = field(default_factory=dict)
     embedded: int = 0
     seconds: float = 0.0
+    replaced: str = ""
     warning: str = ""
     unread: list[Unread] = field(default_factory=list)
 
@@ -90,7 +92,10 @@ class StoreReport(Report, kind="store"):
 
     @property
     def notes(self) -> list[str]:
-        return [*filter(None, [self.warning]), *self._done()]
+        again = f"all passages were made again: {self.replaced}" if self.replaced else ""
+        limited = any("the limit" in unread.reason for unread in self.unread)
+        limits = "max_bytes= N and seconds= N raise these limits" if limited else ""
+        return [*filter(None, [self.warning]), *self._done(), *filter(None, [again, limits])]
 
     def _done(self) -> list[str]:
         """What the last indexing did, if there was one."""
@@ -162,7 +167,12 @@ def index_folder(
     settings = settings_of(options, model, revision)
     with writing_store(store, settings) as opened:
         embedder = None if model is None else PassageEmbedder(model, settings)
-        indexing = Indexing(opened, embedder, files or DocumentOptions())
+        with closing(open_store(store)) as answering:
+            same = answering.settings.continues(opened.settings)
+            replaced = "" if same else opened.settings.differences(answering.settings)
+            indexing = Indexing(
+                opened, embedder, files or DocumentOptions(), replaced={} if same else answering.documents()
+            )
         if embedder is not None and workers is not None and (workers.workers or workers.ray):
             from glassformer.retrieval.ray_embedding import RayEmbedder
 
@@ -172,7 +182,7 @@ def index_folder(
         indexing.run(root, bar, leave_out=own)
         return report_of(
             opened, store, changes=dict(indexing.changes), embedded=indexing.embedded,
-            seconds=time.perf_counter() - start, warning=opened.settings.stems_note(),
+            seconds=time.perf_counter() - start, replaced=replaced, warning=opened.settings.stems_note(),
         )  # fmt: skip
 
 
@@ -183,10 +193,17 @@ class Indexing:
 
     Args:
         embedder: None = passages get no vectors
+        replaced: documents of a store of other settings that answers until this one is complete, with their contents
     """
 
-    def __init__(self, store: Store, embedder: PassageEmbedder | None, files: DocumentOptions) -> None:
-        self.store, self.embedder, self.files = store, embedder, files
+    def __init__(
+        self,
+        store: Store,
+        embedder: PassageEmbedder | None,
+        files: DocumentOptions,
+        replaced: Mapping[str, str] | None = None,
+    ) -> None:
+        self.store, self.embedder, self.files, self.replaced = store, embedder, files, replaced or {}
         self.tokenizer = counting_words() if embedder is None else embedder.model.tokenizer
         self.changes: Counter[str] = Counter()
         self.embedded = 0
@@ -201,19 +218,20 @@ class Indexing:
         listed = list(_files(root, self.files, leave_out))
         problems: list[tuple[str, str]] = [(x.name, x.reason) for x in listed if isinstance(x, Skipped)]
         present = [x for x in listed if isinstance(x, FolderFile)]
-        if before and not present:
+        known = {**self.replaced, **before}
+        if known and not present:
             raise DataError(
-                f"{root}: there is no file to read in it, and the store has {counted(len(before), 'document')} of it, "
+                f"{root}: there is no file to read in it, and the store has {counted(len(known), 'document')} of it, "
                 "which stay: is its disk there, does no pattern leave all out? Remove the store where they are to go"
             )
-        gone = set(before) - {file.name for file in present} - _unknown(listed, before)
-        self._moved = Counter(before[name] for name in gone)
+        gone = set(known) - {file.name for file in present} - _unknown(listed, known)
+        self._moved = Counter(known[name] for name in gone)
         with bar("indexing", len(present)) as advance:
             for group in self._with_vectors(
                 _grouped(self._batches(present, before, contents, problems, gone, advance))
             ):
                 self.store.write(group)
-        self.store.remove(sorted(gone))
+        self.store.remove(sorted(gone & set(before)))
         self.changes["removed"] += len(gone) - self.changes["renamed"]
         self.store.set_problems(problems)
         self.store.finish()
@@ -236,7 +254,7 @@ class Indexing:
             else:
                 if reason := (yield from self._placed(file, content, before.get(file.name), contents)):
                     problems.append((file.name, reason))
-                    gone |= {file.name} & set(before)  # what it was before is not what it is
+                    gone |= {file.name} & {*before, *self.replaced}  # what it was before is not what it is
             advance(1)
 
     def _placed(
@@ -255,9 +273,11 @@ class Indexing:
                 return reason_of(error, file)
             yield from self._split(document, file, content, already=contents.get(content, 0))
             contents[content] = -1
+        was = was or self.replaced.get(file.name)
         moved = was is None and self._moved[content] > 0
         self._moved[content] -= moved
-        self.changes["renamed" if moved else "changed" if was else "added"] += 1
+        same = was == content  # and another size or model
+        self.changes["renamed" if moved else "made again" if same else "changed" if was else "added"] += 1
         return ""
 
     def _split(self, document: Document, file: FolderFile, content: str, already: int) -> Iterator[ContentBatch]:
@@ -374,6 +394,6 @@ def model_and_options(
             raise unloadable(name, error, f"model= {NO_MODEL}") from error
         remark = (
             f"search is by words alone: the model {DEFAULT_MODEL} is not on this machine ({error}); for search by "
-            "meaning give a sentence encoder: --model FOLDER"
+            "meaning give a sentence encoder: model= FOLDER"
         )
         return None, options, remark

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from glassformer.files import as_path
-from glassformer.retrieval.options import INDEX_FILE
+from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address, shown_address
 from glassformer.retrieval.sqlite_store import open_folder, writing_folder
 from glassformer.retrieval.store import Store, StoreSettings
@@ -47,7 +47,7 @@ def store_exists(where: str | Path) -> bool:
         from glassformer.retrieval.postgres_store import database_has_store
 
         return database_has_store(str(where))
-    return (as_path(where).expanduser() / INDEX_FILE).is_file()
+    return is_store_folder(as_path(where).expanduser())
 
 
 def store_folder(where: str | Path) -> Path | None:

@@ -12,8 +12,8 @@ from glassformer.files.schema import Count, Doc, NonNegativeInt, Positive, Schem
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 NO_MODEL = "none"
-INDEX_FILE = "store.json"
-"""In the folder of a store: which database in it answers."""
+INDEX_FILE, DATABASES = "store.json", "passages-*.sqlite"
+"""In the folder of a store: which database in it answers, and the names of databases."""
 
 EVALUATION = "A store of documents"
 WRITTEN = "Written answers"
@@ -185,3 +185,8 @@ class AskOptions(RetrievalOptions):
         Count | None,
         Doc("Longest written answer. Default: 256 tokens, and at most a quarter of the model's window.", WRITTEN),
     ] = None
+
+
+def is_store_folder(folder: Path) -> bool:
+    """Whether a folder is a store: it has a database; without the file that names it, too."""
+    return (folder / INDEX_FILE).is_file() or next(folder.glob(DATABASES), None) is not None

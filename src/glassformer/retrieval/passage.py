@@ -79,6 +79,7 @@ class PassageMatch(Schema):
     ranks: by each of them, from 1
     words: of the question that it has, the best first; the sum of their scores is that of BM25
     file: its name in the folder; also: other files of the same content
+    number: of the passage in its document, from 1, where that has several, and neither lines nor pages; else 0
     title: of the document
     start, stop, line, page, page_starts, verbatim, headings, metadata: as in `Passage`
     """
@@ -90,6 +91,7 @@ class PassageMatch(Schema):
     words: list[WordScore] = field(default_factory=list)
     file: str
     also: list[str] = field(default_factory=list)
+    number: int = 0
     title: str = ""
     text: str
     start: int
@@ -103,7 +105,7 @@ class PassageMatch(Schema):
 
     @property
     def place(self) -> str:
-        """Where it begins: `notes/tower.md:12`, `report.pdf, page 3`."""
+        """Where it begins: `notes/tower.md:12`, `report.pdf, page 3`, `page.html, passage 2`."""
         return self.place_of(0)
 
     def place_of(self, character: int) -> str:
@@ -111,4 +113,6 @@ class PassageMatch(Schema):
         if self.page:
             return f"{self.file}, page {self.page + bisect_right(self.page_starts, character)}"
         below = self.text.count("\n", 0, character) if self.verbatim else 0
-        return f"{self.file}:{self.line + below}" if self.line else self.file
+        if self.line:
+            return f"{self.file}:{self.line + below}"
+        return f"{self.file}, passage {self.number}" if self.number else self.file

@@ -408,6 +408,9 @@ class PostgresStore(Store):
     def _has_metadata(self, column: str) -> str:
         return f"({column}::json ->> ?) = ?"
 
+    def _names_in(self, column: str) -> str:
+        return f"json_object_keys({column}::json) key"
+
     def _transaction(self) -> AbstractContextManager[None]:
         return self.database.block("BEGIN")
 

@@ -3,8 +3,8 @@
     passages of a search ──windows──> model ──> spans of every window ──joint score──> the best spans, none overlapping
                                             └─> "no answer": first where it beats every span by more than a threshold
 
-    score  = start logit + end logit - log Σ e^start - log Σ e^end      sums over the tokens of all windows: log P(span)
-    joint  = w · score + (1 - w) · log P(passage)                       P(passage): softmax of the search's scores, in
+    span score = start logit + end logit - log Σ e^start - log Σ e^end  sums over the tokens of all windows: log P(span)
+    score      = w · span score + (1 - w) · log P(passage)              P(passage): softmax of the search's scores, in
                                                                         units of their standard deviation
 
 Logits are compared across passages as they are, so that a passage without an answer may lose to every other; a softmax
@@ -73,9 +73,10 @@ class PassageSpan(Schema):
     passage: the number of its passage among those that were read
     start, stop: its characters in the passage
     file_start, file_stop: its characters in the document
-    score: log-probability of the span among all tokens of all passages
+    score: by which spans are ranked, joined of the next two; of "no answer" that of the span which it beats, and the
+        distance to it
+    span_score: log-probability of the span among all tokens of all passages
     passage_score: by which the search ranked the passage
-    joint: by which spans are ranked; of "no answer" that of the span which it beats, and the distance to it
     """
 
     text: str
@@ -85,8 +86,8 @@ class PassageSpan(Schema):
     file_start: int = 0
     file_stop: int = 0
     score: float
+    span_score: float
     passage_score: float = 0.0
-    joint: float
 
     @property
     def answered(self) -> bool:
@@ -206,12 +207,12 @@ class Reader:
         for number, window in enumerate(windows):
             push(number, *window.context)
         while heap:
-            joint, number, begin, stop, score, first, last = heapq.heappop(heap)
+            joint, number, begin, stop, span_score, first, last = heapq.heappop(heap)
             push(number, begin, first - 1)  # what is left of the stretch, on either side of the span
             push(number, last + 1, stop)
             row, owner = windows[number].row, windows[number].passage
             place = word_place(row, first)[0], word_place(row, last)[1]
-            yield _span(owner, passages[owner], place, score=score, joint=-joint)
+            yield _span(owner, passages[owner], place, score=-joint, span_score=span_score)
 
     def _no_answer(self, windows: Sequence[_Window], spans: Sequence[PassageSpan]) -> PassageSpan | None:
         """That there is no answer, where it beats each span by more than the threshold."""
@@ -221,19 +222,19 @@ class Reader:
             for score, *_ in ranked_spans(window.start, window.end, window.context, self.task.longest)
         ]
         if not best:
-            return PassageSpan(text="", passage=None, score=0.0, joint=0.0)
+            return PassageSpan(text="", passage=None, score=0.0, span_score=0.0)
         none = min(float(window.start[0] + window.end[0]) for window in windows)
         beaten = none - max(best) - self.task.threshold
         if beaten <= 0:
             return None
-        joint = spans[0].joint + self.weight * beaten
-        return PassageSpan(text="", passage=None, score=none - _log_normaliser(windows), joint=joint)
+        score = spans[0].score + self.weight * beaten
+        return PassageSpan(text="", passage=None, score=score, span_score=none - _log_normaliser(windows))
 
 
 class RelevanceReader:
     """Finds answers with a reader that ranks the passages too (DPR's): it needs no score of a search.
 
-        joint = log P(passage) + log P(span | passage)      softmax of the relevance logits, and of start and end logits
+        score = log P(passage) + log P(span | passage)      softmax of the relevance logits, and of start and end logits
 
     Such models have no answer for "there is none". Of a long passage the end is not read, and a warning says so.
     Args:
@@ -268,16 +269,18 @@ class RelevanceReader:
             for first, last, score in best_spans(start.numpy(), end.numpy(), self.longest, top):
                 chance = score - float(start.logsumexp(0) + end.logsumexp(0))
                 place = places[first][0], places[last][1]
-                spans.append(_span(number, passage, place, score=chance, joint=chances[number] + chance))
-        spans.sort(key=lambda span: -span.joint)
+                spans.append(_span(number, passage, place, score=chances[number] + chance, span_score=chance))
+        spans.sort(key=lambda span: -span.score)
         apart: list[PassageSpan] = []
         for span in spans:
             if not any(_overlap(span, other, passages) for other in apart):
                 apart.append(span)
-        return apart[:top] or [PassageSpan(text="", passage=None, score=0.0, joint=0.0)]
+        return apart[:top] or [PassageSpan(text="", passage=None, score=0.0, span_score=0.0)]
 
 
-def _span(number: int, passage: RankedPassage, place: tuple[int, int], *, score: float, joint: float) -> PassageSpan:
+def _span(
+    number: int, passage: RankedPassage, place: tuple[int, int], *, score: float, span_score: float
+) -> PassageSpan:
     """An answer at a place of a passage."""
     start, stop = place
     return PassageSpan(
@@ -288,8 +291,8 @@ def _span(number: int, passage: RankedPassage, place: tuple[int, int], *, score:
         file_start=passage.start + start,
         file_stop=passage.start + stop,
         score=score,
+        span_score=span_score,
         passage_score=passage.score,
-        joint=joint,
     )
 
 

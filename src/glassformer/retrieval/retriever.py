@@ -44,6 +44,8 @@ from glassformer.retrieval.store import Filter, Scored, Store
 RANK_CONSTANT = 60
 """Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
 METHODS = ("bm25", "dense", "late", "rerank")
+LISTED_NAMES = 10
+"""Of metadata that a store has, in an error."""
 EXCERPT = 200
 """Characters of a passage, or of a question, on a terminal."""
 
@@ -263,8 +265,8 @@ class Retriever:
         method = options.method or ("bm25" if self.embedder is None else "fusion")
         timer = StageTimer()
         scores = self._scores(question, method, options, timer)
-        if options.folder is not None and not any(scores.values()):
-            self._check_folder(options.folder)
+        if not any(scores.values()):
+            self._check_filter(options)
         if method == "fusion":
             scores["fusion"] = fused(scores, self.dense_weight(options))
         passages = {x.id: x for x in self.store.matches([id for id, _ in scores[method][:first]])}
@@ -288,6 +290,19 @@ class Retriever:
             return options.dense_weight
         stored = self.store.dense_weight()
         return DENSE_WEIGHT if stored is None else stored
+
+    def _check_filter(self, options: RetrievalOptions) -> None:
+        """Raises: DataError: no document is in the folder, or has metadata of the names that a search is limited to."""
+        if options.where:
+            names = self.store.metadata_names()
+            more = f" and {len(names) - LISTED_NAMES:,} more" if len(names) > LISTED_NAMES else ""
+            for name in options.where.keys() - set(names):
+                raise DataError(
+                    f"where is {safe_repr(f'{name}={options.where[name]}')}{nearest(name, names)}; no document of the "
+                    f"store has metadata of this name; it has: {', '.join(names[:LISTED_NAMES]) or 'none'}{more}"
+                )
+        if options.folder is not None:
+            self._check_folder(options.folder)
 
     def _check_folder(self, folder: str) -> None:
         """Raises: DataError: no document of the store is in this folder."""

@@ -25,19 +25,20 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import error_reason, read_json_object
+from glassformer.files import error_reason, nearest_path, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
 from glassformer.retrieval.mapped import warn_of_damage
-from glassformer.retrieval.options import INDEX_FILE
+from glassformer.retrieval.options import DATABASES, INDEX_FILE, is_store_folder
 from glassformer.retrieval.sqlite_words import WordSearch
 from glassformer.retrieval.store import (
     EVERYTHING,
@@ -79,15 +80,21 @@ CREATE VIRTUAL TABLE frequencies USING fts5vocab(words, row);
 
 def open_folder(folder: Path) -> SqliteStore:
     """Open the store in a folder. Raises: DataError: there is none, or it is damaged or of another version."""
+    return SqliteStore(folder, _answering(folder))
+
+
+def _answering(folder: Path) -> str:
+    """The name of the database that answers in a folder: that of its index, or the only one, where that is missing."""
     index = folder / INDEX_FILE
     if not index.is_file():
-        if folder.is_dir():
+        databases = [path.name for path in folder.glob(DATABASES)]
+        if len(databases) == 1:
+            return databases[0]
+        if databases:
             raise DataError(
-                f"{folder}: not a store of documents; `glassformer index {folder} --output STORE` makes one"
+                f"{index}: is missing, which says which of {', '.join(sorted(databases))} answers; {COPIED_IN_PART}"
             )
-        if folder.exists():
-            raise DataError(f"{folder}: not a store of documents, but a file; a store is a folder")
-        raise DataError(f"{folder}: no such folder; `glassformer index FOLDER --output {folder}` makes a store there")
+        raise _no_store(folder)
     try:
         stored = read_json_object(index, DataError)
     except DataError as problem:
@@ -100,7 +107,20 @@ def open_folder(folder: Path) -> SqliteStore:
     file = stored.get("file")
     if not isinstance(file, str) or os.path.basename(file) != file or not (folder / file).is_file():
         raise DataError(f"{index}: its database {file!r} is missing; {COPIED_IN_PART}")
-    return SqliteStore(folder, file)
+    return file
+
+
+def _no_store(folder: Path) -> DataError:
+    """The error where a folder is no store, or is not there."""
+    shown = quote(str(folder))
+    if folder.is_dir():
+        return DataError(f"{folder}: not a store of documents; `glassformer index {shown} --output STORE` makes one")
+    if folder.exists():
+        return DataError(f"{folder}: not a store of documents, but a file; a store is a folder")
+    stores = nearest_path(folder, is_store_folder)
+    return DataError(
+        f"{folder}: no such folder{stores}; `glassformer index FOLDER --output {shown}` makes a store there"
+    )
 
 
 @contextmanager
@@ -139,14 +159,18 @@ def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
     Raises: DataError: the folder cannot be made.
     """
     make_folder(folder)
-    if (folder / INDEX_FILE).exists():
-        there = open_folder(folder)
+    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
+    file = f"passages-{digest}.sqlite"
+    if is_store_folder(folder):
+        answering = _answering(folder)
+        there = SqliteStore(folder, answering, settings if answering == file else None)  # empty: its writer was killed
+        if not (folder / INDEX_FILE).exists():
+            there.switch()
         if settings.continues(there.settings):
             there.rename_model(settings)
             return there
         there.close()
-    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
-    store = SqliteStore(folder, f"passages-{digest}.sqlite", settings)
+    store = SqliteStore(folder, file, settings)
     if not (folder / INDEX_FILE).exists():
         store.switch()
     return store
@@ -283,7 +307,7 @@ class SqliteStore(Store):
 
     def switch(self) -> None:
         write_json(self.folder / INDEX_FILE, {"version": VERSION, "file": self.file}, DataError)
-        for path in self.folder.glob("passages-*.sqlite*"):
+        for path in self.folder.glob(f"{DATABASES}*"):
             if not path.name.startswith(self.file):
                 with suppress(OSError):  # another process has it open, and its system keeps it
                     path.unlink()
@@ -373,6 +397,9 @@ class SqliteStore(Store):
     def _has_metadata(self, column: str) -> str:
         text = "CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(value AS TEXT) END"
         return f"EXISTS(SELECT 1 FROM json_each({column}) WHERE key = ? AND {text} = ?)"
+
+    def _names_in(self, column: str) -> str:
+        return f"json_each({column})"
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

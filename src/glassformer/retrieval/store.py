@@ -36,6 +36,8 @@ VERSION = 1
 """Of what a store holds; raised where a table or key gets another meaning."""
 TOGETHER = 500
 """Values of a statement: SQLite has a limit of them."""
+DESCRIBED = ("model", "revision", "size", "overlap", "language", "prompt")
+"""Settings that say in words what differs between stores."""
 SAME_COSINE = 0.9999
 """Least cosine of two probes of one model: 32-bit numbers differ by some 1e-6, a precision of 8 bits by 1e-3."""
 
@@ -79,6 +81,12 @@ class StoreSettings(Schema):
         one, two = np.array(self.probe), np.array(other.probe)
         lengths = float(np.linalg.norm(one) * np.linalg.norm(two))
         return one.shape == two.shape and float(one @ two) >= SAME_COSINE * lengths
+
+    def differences(self, other: StoreSettings) -> str:
+        """What of these settings is not as in others, in words."""
+        pairs = {name: (getattr(self, name) or "none", getattr(other, name) or "none") for name in DESCRIBED}
+        listed = [f"{name} {new} instead of {old}" for name, (new, old) in pairs.items() if new != old]
+        return ", ".join(listed) or "the model embeds texts in another way than it did"
 
     def stems_note(self) -> str:
         """That the words of a store have other stems than those of questions may be; "" = both are of one version."""
@@ -220,6 +228,10 @@ class Store(ABC):
     @abstractmethod
     def _has_metadata(self, column: str) -> str:
         """The condition that metadata in a column of JSON have a name (first value), and it this text (second)."""
+
+    @abstractmethod
+    def _names_in(self, column: str) -> str:
+        """The rows, each with a `key`, of the names of metadata in a column of JSON."""
 
     @abstractmethod
     def _renew_index(self) -> None:
@@ -369,7 +381,9 @@ class Store(ABC):
         with self._errors(), self._reading():
             rows = self._for_each(
                 "SELECT p.id, content, start, stop, line, page, page_starts, verbatim, "
-                "headings, p.metadata, text, title, c.metadata "
+                "headings, p.metadata, text, title, c.metadata, CASE WHEN line = 0 AND page = 0 AND EXISTS "
+                "(SELECT 1 FROM passages o WHERE o.content = p.content AND o.id <> p.id) "
+                "THEN (SELECT COUNT(*) FROM passages n WHERE n.content = p.content AND n.id <= p.id) ELSE 0 END "
                 "FROM passages p JOIN contents c ON c.id = content WHERE p.id IN ({})",
                 list(dict.fromkeys(map(int, ids))),
             )
@@ -385,17 +399,33 @@ class Store(ABC):
             if id not in by_id or by_id[id][0] not in names:
                 continue
             content, start, stop, line, page, page_starts, verbatim, *texts = by_id[id]
-            headings, metadata, text, title, of_document = texts
+            headings, metadata, text, title, of_document, number = texts
             first, *others = names[content]
             listed.append(
                 PassageMatch(
-                    **{"id": id, "score": 0.0, "file": first, "also": others, "title": title, "text": text},
+                    **{
+                        "id": id,
+                        "score": 0.0,
+                        "file": first,
+                        "also": others,
+                        "title": title,
+                        "text": text,
+                        "number": number,
+                    },
                     **{"start": start, "stop": stop, "line": line, "page": page, "headings": json.loads(headings)},
                     **{"page_starts": json.loads(page_starts), "verbatim": bool(verbatim)},
                     metadata={**json.loads(of_document), **json.loads(metadata)},
                 )
             )
         return listed
+
+    def metadata_names(self) -> list[str]:
+        """The names of the metadata that some document or passage has."""
+        rows = self._all(
+            f"SELECT key FROM contents c, {self._names_in('c.metadata')} "
+            f"UNION SELECT key FROM passages p, {self._names_in('p.metadata')}"
+        )
+        return sorted(name for (name,) in rows)
 
     def neighbours(self, id: int, count: int = 1) -> tuple[list[PassageMatch], list[PassageMatch]]:
         """The passages before and after a passage in its document, in their order; none where it is gone."""

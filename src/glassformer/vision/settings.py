@@ -20,7 +20,7 @@ MAX_EDGE = 8192
 
 MAX_COLOURS = 65_536  # of a palette; Image GPT's has 512
 
-Edge = Annotated[int, at_least(1, MAX_EDGE, f"whole numbers from 1 to {MAX_EDGE}")]
+Edge = Annotated[int, at_least(1, MAX_EDGE, f"whole numbers from 1 to {MAX_EDGE:,}")]
 Number = Annotated[float, Allowed("a number", lambda x: abs(x) < 1e30)]
 Flag = Annotated[bool, Allowed("true or false")]
 FilterNumber = Annotated[int, at_least(0, len(FILTERS) - 1, f"a number from 0 to 5 ({', '.join(FILTERS)})")]

@@ -151,4 +151,4 @@ def test_five_thousand_pages_are_read_within_the_time_or_to_a_note() -> None:
     assert len(document.pages) == 5_000 and document.text.endswith("This is page 5000.") and not document.notes
     first = pdf_document(data, 0.05)
     assert 0 < len(first.pages) < 5_000 and first.text.startswith("This is page 1.")
-    assert first.notes == (f"pages {len(first.pages) + 1:,} to 5,000 were not read: seconds=0.05 had passed",)
+    assert first.notes == (f"pages {len(first.pages) + 1:,} to 5,000 were not read: the limit of 0.05 s had passed",)

@@ -93,7 +93,7 @@ def _bytes(path: Path, limit: int) -> bytes:
         except OSError as problem:
             raise DataError(f"it cannot be read: {error_reason(problem)}") from problem
     if len(data) > limit:
-        raise DataError(f"it has more than {limit:,} bytes, which is the limit: max_bytes")
+        raise DataError(f"it has more than {limit:,} bytes, which is the limit")
     return data
 
 

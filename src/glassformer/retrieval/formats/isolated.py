@@ -40,7 +40,7 @@ def read_isolated(kind: Kind, data: bytes, seconds: float) -> Document:
     try:
         answer = _worker(seconds).ask({"kind": kind, "data": base64.b64encode(data).decode("ascii")})
     except child.ChildFailure as problem:
-        limits = f"it may take {seconds:g} s (seconds) and {MEMORY_BYTES >> 30} GB of memory"
+        limits = f"the limit is {seconds:g} s and {MEMORY_BYTES >> 30} GB of memory"
         raise DataError(f"it could not be read: {problem}; {limits}") from None
     if "error" in answer:
         raise DataError(answer["error"])

@@ -69,7 +69,7 @@ def pdf_document(data: bytes, seconds: float) -> Document:
     notes: list[str] = []
     for number in range(len(file)):
         if time.process_time() - begin > _SHARE * seconds:
-            notes.append(f"pages {number + 1:,} to {len(file):,} were not read: seconds={seconds:g} had passed")
+            notes.append(f"pages {number + 1:,} to {len(file):,} were not read: the limit of {seconds:g} s had passed")
             break
         try:
             pages.append("\n".join(_paragraphs(_lines(file[number]))))
