@@ -42,6 +42,8 @@ TAKEN: list[tuple[dict[str, Any], str]] = [
     ({"problem_type": "multi_label_classification"}, "m.config.problem_type == 'multi_label_classification'"),
     ({"config": ModelConfig(hidden_dropout_prob=0.0)}, "m.config.hidden_dropout_prob == 0.0"),
     ({"quantization_config": None, "load_in_8bit": False}, "True"),
+    ({"dtype": "int8"}, "m.dtype is torch.float32 and m.network.get_submodule('embed.tokens').stored.bits == 8"),
+    ({"dtype": torch.int8}, "m.network.blocks[0].attn.qkv.stored.levels.dtype is torch.int8"),
 ]
 
 
@@ -53,9 +55,9 @@ def test_taken(folder: Path, keywords: dict[str, Any], wanted: str) -> None:
 
 REFUSED: list[tuple[dict[str, Any], type[GlassformerError], str]] = [
     ({"trust_remote_code": True}, UnsupportedError, "never run"),
-    ({"quantization_config": {"bits": 4}}, UnsupportedError, r"prepare\('int8'\)"),
-    ({"load_in_8bit": True}, UnsupportedError, r"prepare\('int8'\)"),
-    ({"load_in_4bit": True}, UnsupportedError, r"quantise the folder once .*--to int4"),
+    ({"quantization_config": {"bits": 4}}, UnsupportedError, r"load\(…, dtype='int8'\)"),
+    ({"load_in_8bit": True}, UnsupportedError, r"write dtype='int8'"),
+    ({"load_in_4bit": True}, UnsupportedError, r"write dtype='int4', or quantise the folder once .*--to int4"),
     ({"attn_implementation": "flash_attention_2"}, UnsupportedError, "attn_implementation.*leave it out"),
     ({"device_map": {"embed": 0, "blocks": 1}}, UnsupportedError, "one device"),
     ({"device_map": 97}, ConfigError, "'cuda:97'.*does not have"),

@@ -45,9 +45,9 @@ ATTENTION = (None, "eager", "sdpa")
 REFUSED: Mapping[str, str] = {
     "trust_remote_code": "code of a model repository is never run; a family that is not supported needs a recipe "
     "(docs/adding-a-family.md), one that is needs no such code: leave it out",
-    "quantization_config": "load the model and call model.prepare('int8')",
-    "load_in_8bit": "load the model and call model.prepare('int8')",
-    "load_in_4bit": "quantise the folder once (`glassformer shrink MODEL --to int4`) and load what that writes",
+    "quantization_config": "load(…, dtype='int8') or dtype='int4' rounds the weights as they are read",
+    "load_in_8bit": "write dtype='int8'",
+    "load_in_4bit": "write dtype='int4', or quantise the folder once (`glassformer shrink MODEL --to int4`)",
     "output_loading_info": "model.report says what became of every tensor",
     "from_tf": "TensorFlow checkpoints are not read; convert the folder to safetensors first",
     "from_flax": "Flax checkpoints are not read; convert the folder to safetensors first",
@@ -65,6 +65,9 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
 }
 
+LEVELS = {"int8": 8, "int4": 4}
+"""Dtypes of weights that are stored as integer levels, with the bits of a level."""
+
 SAVED_ANYWAY = frozenset("is_main_process save_function push_to_hub variant token save_peft_format".split())
 """Keywords of `save_pretrained` whose usual values change nothing here."""
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -74,6 +77,8 @@ UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB
 class LoadOptions:
     """What `load` was asked for, by our own names.
 
+    dtype: of the weights; fp32 of those that are not stored as levels
+    bits: of the levels that weights are rounded to as they are read; None: they stay in floating point
     overrides: keys of the config
     unknown: those of them that were given as keywords, to be checked with the family's
     """
@@ -86,6 +91,7 @@ class LoadOptions:
     subfolder: str = ""
     cache_folder: Path | None = None
     token: str | bool | None = field(default=None, repr=False)
+    bits: int | None = None
 
     @classmethod
     def read(
@@ -117,8 +123,10 @@ class LoadOptions:
         if given.get("num_labels") is not None:
             given.setdefault("id2label", None)
             given.setdefault("label2id", None)
+        bits = level_bits(dtype)
         return cls(
-            dtype=dtype_of(None if dtype == "auto" else dtype),
+            dtype=torch.float32 if bits else dtype_of(None if dtype == "auto" else dtype),
+            bits=bits,
             device=device_of(device),
             offline=offline,
             overrides={**_config(config), **(overrides or {}), **given},
@@ -208,11 +216,16 @@ def opened(location: str | Path, *, allow_pickle: bool) -> Iterator[tuple[Path, 
     yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
 
 
+def level_bits(dtype: Any) -> int | None:
+    """Bits of the levels that a dtype names, such as "int8"; None: it is a floating-point one, or unknown."""
+    return 8 if dtype is torch.int8 else LEVELS.get(dtype) if isinstance(dtype, str) else None
+
+
 def dtype_of(dtype: torch.dtype | str | None) -> torch.dtype | None:
     """Resolve a floating-point dtype, also by name; None stays None."""
     resolved = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if dtype is not None and resolved not in DTYPES.values():
-        raise ConfigError(f"dtype is {safe_repr(dtype)}; allowed: {', '.join(DTYPES)}")
+        raise ConfigError(f"dtype is {safe_repr(dtype)}; allowed: {', '.join([*DTYPES, *LEVELS])}")
     return resolved
 
 

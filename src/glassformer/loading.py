@@ -23,8 +23,12 @@ class Loading(Schema):
 
     device: Annotated[str, Doc("Device: cpu, cuda, mps, or auto.", LOADING)] = "cpu"
     dtype: Annotated[
-        Literal["float32", "float64", "float16", "bfloat16", "auto"] | None,
-        Doc("Data type of the weights: float32, bfloat16, … Default: the checkpoint's.", LOADING),
+        Literal["float32", "float64", "float16", "bfloat16", "int8", "int4", "auto"] | None,
+        Doc(
+            "Data type of the weights: float32, bfloat16, …; int8 and int4: quantised as they are read. Default: the "
+            "checkpoint's.",
+            LOADING,
+        ),
     ] = None
     revision: Annotated[str | None, Doc("Model revision on the Hub: a branch, tag or commit.", LOADING)] = None
     allow_pickle: Annotated[

@@ -20,6 +20,7 @@ from glassformer.compression.adapter_names import BaseConfig
 from glassformer.compression.adapter_set import AdapterSet
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.compression.base_model import find_base_model
+from glassformer.compression.quantised_loading import RoundedWhenRead, check_not_levels
 from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.core.init import zero_padding
@@ -131,7 +132,8 @@ def read_pretrained(
             Its tensors are read from the folder if it was saved with it, else they are randomly initialised.
         overrides: keys of `config.json` to override: {"num_labels": 6, "id2label": None} makes a head for other
             labels (tensors that do not fit become random), {"hidden_dropout_prob": 0.0} disables dropout.
-        dtype: None = the checkpoint's own
+        dtype: None = the checkpoint's own; "int8" and "int4": weights of linear layers and embeddings are rounded to
+            levels as they are read, and no copy in floating point is made (4 bits: groups of 32, embeddings in 8).
         device: None = the CPU; "auto" = the accelerator if there is one.
         revision: a branch, tag or commit on the Hub
         offline: never open a connection
@@ -237,6 +239,8 @@ def _load_weights(
         theirs = names.without_prefix(names.find(name, prefixed=True)[1][0])
         return name.startswith("head.") and theirs.rpartition(".")[0] not in names.poolers
 
+    if options.bits is not None:
+        check_not_levels(parts.config.get(CONFIG_KEY), options.bits)
     with open_weights() as checkpoint:
         parts.report = load_weights(
             parts.network,
@@ -249,6 +253,7 @@ def _load_weights(
             reinitialised=lambda name: other_labels and is_label_head(name),
             initialise=parts.initialise,
             quantised=QuantisedFiles.of(parts.config) if parts.config.get(CONFIG_KEY) else None,
+            rounding=None if options.bits is None else RoundedWhenRead(parts.network, options.bits),
         )
         parts.carried = carried_tensors(checkpoint, names)
     parts.report.warnings += unused_keys

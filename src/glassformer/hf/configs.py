@@ -30,6 +30,12 @@ def options_of(keywords: dict[str, Any]) -> LoadOptions:
     return LoadOptions.read(keywords, dtype=None, device=None, offline=False, overrides=None)
 
 
+def check_floating(options: LoadOptions, caller: str) -> None:
+    """Raises: UnsupportedError: weights were asked for as integer levels, which this caller does not make."""
+    if options.bits is not None:
+        raise UnsupportedError(f"{caller} takes no dtype 'int{options.bits}': weights are rounded by load(folder, …)")
+
+
 REGISTERED: dict[str, Any] = {}
 """Custom model types → the classes of their configs."""
 

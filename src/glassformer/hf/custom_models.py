@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import as_path, read_json_object
 from glassformer.files.atomic import write_json
-from glassformer.hf.configs import AutoConfig, options_of
+from glassformer.hf.configs import AutoConfig, check_floating, options_of
 from glassformer.hf.reference_model import ReferenceModel
 from glassformer.load_options import FINDING, shard_bytes
 from glassformer.model import Model
@@ -110,6 +110,7 @@ class CustomModel(nn.Module, metaclass=AnyModel):
         own = {name: keywords.pop(name) for name in [*keywords] if name in (*FINDING, "dtype", "torch_dtype")}
         revision, informed = keywords.pop("revision", None), keywords.pop("output_loading_info", False)
         options = options_of(own)
+        check_floating(options, cls.__name__)
         folder = options.find_folder(name_or_folder, revision, allow_pickle=False)
         if config is None:
             config = (cls.config_class or AutoConfig).from_pretrained(folder)

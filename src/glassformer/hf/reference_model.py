@@ -29,7 +29,7 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Pooler
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.files import read_json_object, safe_repr
-from glassformer.hf.configs import GenerationConfig, config_class, options_of
+from glassformer.hf.configs import GenerationConfig, check_floating, config_class, options_of
 from glassformer.hf.paths.calls import PartCalls
 from glassformer.hf.paths.modules import (
     Entry,
@@ -139,8 +139,9 @@ class LoadsModels:
         own = {name: plain_tokenizer(keywords.pop(name)) for name in ("tokenizer", "device") if name in keywords}
         task = keywords.pop("task", None) or cls._task(config, None)
         model = as_reference(Model.from_config(config, task=task, **own), cls)
-        dtype = options_of(keywords).dtype
-        return model if dtype is None else model.to(dtype)
+        options = options_of(keywords)
+        check_floating(options, f"{cls.__name__}.from_config")
+        return model if options.dtype is None else model.to(options.dtype)
 
     @classmethod
     def _task(cls, config: Mapping[str, Any], folder: Path | None) -> str:

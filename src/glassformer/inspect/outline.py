@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.compression.quantised_loading import SCHEMES, TABLES
+from glassformer.compression.quantised_network import quantise_network
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import read_json_object
 from glassformer.files.schema import given
 from glassformer.inspect.summary import ModelSummary
-from glassformer.load_options import dtype_of, opened
+from glassformer.load_options import dtype_of, level_bits, opened
 from glassformer.loading import HeadLoading
 from glassformer.models.presets import PRESETS
 from glassformer.pretrained import ModelParts, new_parts, read_pretrained
@@ -112,7 +114,11 @@ def _without_weights(config: Mapping[str, Any], folder: Path | None, loading: He
     tokenizer = None if folder is None else Tokenizer.find(folder)
     model = new_parts(config, task=loading.task, tokenizer=tokenizer, device="meta")
     model.folder = folder
-    model.network.to(dtype_of(loading.dtype or config.get("dtype") or config.get("torch_dtype") or "float32"))
+    dtype = loading.dtype or config.get("dtype") or config.get("torch_dtype") or "float32"
+    if (bits := level_bits(dtype)) is not None:
+        quantise_network(model.network.float(), SCHEMES[bits], embeddings=TABLES)
+    else:
+        model.network.to(dtype_of(dtype))
     return model
 
 

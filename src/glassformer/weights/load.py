@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.quantised import StoredLevels
+from glassformer.core.quantised import QUANTISED, StoredLevels
 from glassformer.errors import WeightsError, nearest
 from glassformer.weights.header import TensorInfo
 from glassformer.weights.name_table import check_computed, table_mistakes
@@ -30,7 +31,7 @@ from glassformer.weights.names import (
     TiedUnlessStored,
     WeightNames,
 )
-from glassformer.weights.quantised import LevelReader, export_quantised
+from glassformer.weights.quantised import LevelReader, export_quantised, replace_layer
 from glassformer.weights.quantised_layout import QuantisedFiles
 from glassformer.weights.read import WeightFiles
 from glassformer.weights.report import LoadReport, printable
@@ -64,6 +65,16 @@ LEGACY_NORM_NAMES = {"weight": "gamma", "bias": "beta"}
 """How checkpoints named the parameters of norms before 2019."""
 
 Parameters = dict[str, tuple[nn.Parameter, list[str]]]
+
+
+class Rounding(Protocol):
+    """What puts weights into the network as levels, as they are read."""
+
+    def takes(self, names: Iterable[str]) -> bool:
+        """Whether a parameter becomes levels, by its names in the network."""
+
+    def put(self, network: nn.Module, names: Iterable[str], weight: Tensor, device: torch.device) -> None:
+        """Replace the layers that have this weight under these names."""
 
 
 @dataclass(slots=True)
@@ -101,6 +112,7 @@ def load_weights(
     reinitialised: Callable[[str], bool] = lambda name: False,
     initialise: Callable[[nn.Module], None] = lambda module: None,
     quantised: QuantisedFiles | None = None,
+    rounding: Rounding | None = None,
 ) -> LoadReport:
     """Load every parameter of a network (on any device, also meta) from a checkpoint.
 
@@ -111,6 +123,7 @@ def load_weights(
             `initialise(module)`.
         reinitialised: parameters that are initialised whatever the checkpoint holds.
         quantised: how the checkpoint stores levels in the place of weights; None = it has none
+        rounding: what rounds weights to levels as they are read; None = they stay in floating point
     Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
     """
     tensors = RenamedCheckpoint(checkpoint, names)
@@ -134,7 +147,14 @@ def load_weights(
     for ours, (rule, theirs) in plan.stored.items():
         parameter, aliases = parameters[ours]
         read = _read_parameter if device.type != "meta" else _shape_alone
-        _assign(network, aliases, read(tensors, rule, theirs, parameter.shape, dtype, device))
+        if rounding is not None and rounding.takes(aliases):
+            # In the dtype of the file: rounding widens some rows at a time.
+            stored = tensors.tensors[theirs[0]].dtype
+            weight = read(tensors, rule, theirs, parameter.shape, stored, device, transient=True)
+            rounding.put(network, aliases, weight, device)
+            del weight  # with its pages of the file, before the next is read
+        else:
+            _assign(network, aliases, read(tensors, rule, theirs, parameter.shape, dtype, device))
         report.loaded.append(ours)
     for ours in (*plan.new, *plan.zeros):
         parameter, aliases = parameters[ours]
@@ -142,7 +162,11 @@ def load_weights(
     # Last: sharing takes the very parameter object that was assigned to the other name.
     for ours, other in plan.shared.items():
         stem, _, leaf = ours.rpartition(".")
-        setattr(network.get_submodule(stem), leaf, network.get_parameter(other))
+        owner = network.get_submodule(other.rpartition(".")[0])
+        if leaf == "weight" and isinstance(owner, QUANTISED):
+            replace_layer(network, stem, owner.stored)
+        else:
+            setattr(network.get_submodule(stem), leaf, network.get_parameter(other))
     for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in plan.new):
         initialise(network.get_submodule(stem))
     return report
@@ -184,7 +208,7 @@ def untie(network: nn.Module, name: str) -> None:
     setattr(network.get_submodule(stem), leaf, copy)
 
 
-def _shape_alone(*arguments: object) -> torch.Tensor:
+def _shape_alone(*arguments: object, transient: bool = False) -> torch.Tensor:
     """A tensor without numbers, on the device "meta", of the shape and dtype of a parameter."""
     *_, shape, dtype, device = arguments
     return torch.empty(shape, dtype=dtype, device=device)  # type: ignore[call-overload, no-any-return]
@@ -317,12 +341,18 @@ def _read_parameter(
     shape: torch.Size,
     dtype: torch.dtype,
     device: torch.device,
+    *,
+    transient: bool = False,
 ) -> Tensor:
-    """Read the tensors of one parameter and put them together, in this dtype and on this device."""
+    """Read the tensors of one parameter and put them together, in this dtype and on this device.
+
+    Args:
+        transient: it is dropped soon
+    """
     if isinstance(rule, Fused):
         return _read_fused(tensors, rule, theirs, shape, dtype, device)
     # What is copied anyway is read through a mapping of its own, so that the pages of the file can be let go.
-    copied = device.type != "cpu" or any(tensors.tensors[name].dtype != dtype for name in theirs)
+    copied = transient or device.type != "cpu" or any(tensors.tensors[name].dtype != dtype for name in theirs)
     tensor = rule.read([tensors.read(name, transient=copied) for name in theirs])
     return tensor.to(device=device, dtype=dtype) if tensor.is_floating_point() else tensor.to(device)
 

@@ -1,0 +1,77 @@
+"""Quantise while loading: `load(folder, dtype="int8")` rounds each weight to levels as it is read from its file.
+
+    file ──(one tensor)──> levels and scales, a block of rows at a time ──> QuantisedLinear, QuantisedEmbedding
+
+So the model never lies in memory in floating point: beside the levels there is one tensor of the file at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.compression.quantise import Scheme, round_to_nearest
+from glassformer.compression.quantised_network import embedding_layers, quantisable_layers
+from glassformer.core.quantised import QUANTISED, StoredLevels
+from glassformer.errors import ConfigError
+from glassformer.weights.quantised import replace_layer
+
+TABLES = Scheme(8)
+"""Of embeddings, and of output projections over the vocabulary."""
+
+SCHEMES = {8: Scheme(8), 4: Scheme(4, 32)}
+"""Bits → how linear layers are rounded."""
+
+BLOCK_WEIGHTS = 1 << 20
+"""Weights that are rounded at a time, in fp32."""
+
+
+class RoundedWhenRead:
+    """Takes the weights of a network that are stored as levels, one at a time as they are read.
+
+    Args:
+        network: whose layers have shapes alone
+        bits: 8 or 4
+    Raises: ConfigError: groups of 4-bit levels do not divide a width.
+    """
+
+    def __init__(self, network: nn.Module, bits: int) -> None:
+        layers = quantisable_layers(network)
+        for path, layer in layers.items():
+            SCHEMES[bits].grouped(layer.weight, path)  # all of them, before any is read
+        self._schemes = dict.fromkeys(layers, SCHEMES[bits]) | dict.fromkeys(embedding_layers(network), TABLES)
+
+    def takes(self, names: Iterable[str]) -> bool:
+        """Whether a parameter becomes levels, by its names in the network."""
+        return any(name.removesuffix(".weight") in self._schemes and name.endswith(".weight") for name in names)
+
+    def put(self, network: nn.Module, names: Iterable[str], weight: Tensor, device: torch.device) -> None:
+        """Replace the layers that have this weight under these names."""
+        paths = [name.removesuffix(".weight") for name in names]
+        path = next(path for path in paths if path in self._schemes)
+        stored = rounded_by_rows(weight, self._schemes[path], path).to(device)
+        for path in paths:
+            if not isinstance(network.get_submodule(path), QUANTISED):  # a module that several others hold
+                replace_layer(network, path, stored)
+
+
+def rounded_by_rows(weight: Tensor, scheme: Scheme, name: str) -> StoredLevels:
+    """A weight as its nearest levels, some rows at a time, with scales in fp32. [rows, columns]"""
+    rows = max(1, BLOCK_WEIGHTS // max(weight.shape[1], 1))
+    parts = []
+    for block in weight.split(rows):
+        made = round_to_nearest(block, scheme, name)
+        parts.append(StoredLevels.of(made.levels, made.scale, scheme.bits, made.zero))
+    levels, scales = (torch.cat([getattr(part, field) for part in parts]) for field in ("levels", "scale"))
+    return StoredLevels(levels, scales, weight.shape[1])
+
+
+def check_not_levels(stored: object, bits: int) -> None:
+    """Raises: ConfigError: the checkpoint stores levels already."""
+    if stored:
+        raise ConfigError(
+            f"dtype is 'int{bits}', and the checkpoint is quantised already: leave dtype out, or load the model that "
+            "it was made from"
+        )
