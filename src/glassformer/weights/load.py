@@ -149,27 +149,29 @@ def load_weights(
         read = _read_parameter if device.type != "meta" else _shape_alone
         if rounding is not None and rounding.takes(aliases):
             # In the dtype of the file: rounding widens some rows at a time.
-            stored = tensors.tensors[theirs[0]].dtype
-            weight = read(tensors, rule, theirs, parameter.shape, stored, device, transient=True)
-            rounding.put(network, aliases, weight, device)
-            del weight  # with its pages of the file, before the next is read
+            kind = tensors.tensors[theirs[0]].dtype
+            rounding.put(network, aliases, read(tensors, rule, theirs, parameter.shape, kind, device, transient=True))
         else:
             _assign(network, aliases, read(tensors, rule, theirs, parameter.shape, dtype, device))
         report.loaded.append(ours)
     for ours in (*plan.new, *plan.zeros):
         parameter, aliases = parameters[ours]
         _assign(network, aliases, torch.zeros(parameter.shape, dtype=dtype, device=device))
-    # Last: sharing takes the very parameter object that was assigned to the other name.
-    for ours, other in plan.shared.items():
+    _share(network, plan.shared)  # last: it takes the very parameter object that was assigned to the other name
+    for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in plan.new):
+        initialise(network.get_submodule(stem))
+    return report
+
+
+def _share(network: nn.Module, shared: Mapping[str, str]) -> None:
+    """Let parameters be those of other names, or layers share the levels of others."""
+    for ours, other in shared.items():
         stem, _, leaf = ours.rpartition(".")
         owner = network.get_submodule(other.rpartition(".")[0])
         if leaf == "weight" and isinstance(owner, QUANTISED):
             replace_layer(network, stem, owner.stored)
         else:
             setattr(network.get_submodule(stem), leaf, network.get_parameter(other))
-    for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in plan.new):
-        initialise(network.get_submodule(stem))
-    return report
 
 
 def _untie_stored(network: nn.Module, tensors: RenamedCheckpoint, names: WeightNames) -> list[str]:
