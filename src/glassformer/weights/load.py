@@ -119,8 +119,7 @@ def load_weights(
     Args:
         dtype: None = the checkpoint's own (its most frequent floating dtype).
         strict: a tensor of the file that nothing uses is an error.
-        may_be_new: parameters that may be missing, or of another shape, and are then initialised by
-            `initialise(module)`.
+        may_be_new: parameters that may be missing, or of another shape; `initialise(module)` makes them then.
         reinitialised: parameters that are initialised whatever the checkpoint holds.
         quantised: how the checkpoint stores levels in the place of weights; None = it has none
         rounding: what rounds weights to levels as they are read; None = they stay in floating point
