@@ -2,7 +2,7 @@
 
     file ──(one tensor)──> levels and scales, a block of rows at a time ──> QuantisedLinear, QuantisedEmbedding
 
-So the model never lies in memory in floating point: beside the levels there is one tensor of the file at a time.
+So the model never lies in memory in floating point: at most one tensor of the file does, next to the levels.
 """
 
 from __future__ import annotations
