@@ -47,11 +47,11 @@ class RoundedWhenRead:
         """Whether a parameter becomes levels, by its names in the network."""
         return any(name.removesuffix(".weight") in self._schemes and name.endswith(".weight") for name in names)
 
-    def put(self, network: nn.Module, names: Iterable[str], weight: Tensor, device: torch.device) -> None:
+    def put(self, network: nn.Module, names: Iterable[str], weight: Tensor) -> None:
         """Replace the layers that have this weight under these names."""
         paths = [name.removesuffix(".weight") for name in names]
         path = next(path for path in paths if path in self._schemes)
-        stored = rounded_by_rows(weight, self._schemes[path], path).to(device)
+        stored = rounded_by_rows(weight, self._schemes[path], path)
         for path in paths:
             if not isinstance(network.get_submodule(path), QUANTISED):  # a module that several others hold
                 replace_layer(network, path, stored)

@@ -73,7 +73,7 @@ class Rounding(Protocol):
     def takes(self, names: Iterable[str]) -> bool:
         """Whether a parameter becomes levels, by its names in the network."""
 
-    def put(self, network: nn.Module, names: Iterable[str], weight: Tensor, device: torch.device) -> None:
+    def put(self, network: nn.Module, names: Iterable[str], weight: Tensor) -> None:
         """Replace the layers that have this weight under these names."""
 
 
