@@ -20,7 +20,6 @@ from glassformer.compression.adapter_names import BaseConfig
 from glassformer.compression.adapter_set import AdapterSet
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.compression.base_model import find_base_model
-from glassformer.compression.quantised_loading import RoundedWhenRead, check_not_levels
 from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.core.init import zero_padding
@@ -239,8 +238,12 @@ def _load_weights(
         theirs = names.without_prefix(names.find(name, prefixed=True)[1][0])
         return name.startswith("head.") and theirs.rpartition(".")[0] not in names.poolers
 
+    rounding = None
     if options.bits is not None:
+        from glassformer.compression.quantised_loading import RoundedWhenRead, check_not_levels
+
         check_not_levels(parts.config.get(CONFIG_KEY), options.bits)
+        rounding = RoundedWhenRead(parts.network, options.bits)
     with open_weights() as checkpoint:
         parts.report = load_weights(
             parts.network,
@@ -253,7 +256,7 @@ def _load_weights(
             reinitialised=lambda name: other_labels and is_label_head(name),
             initialise=parts.initialise,
             quantised=QuantisedFiles.of(parts.config) if parts.config.get(CONFIG_KEY) else None,
-            rounding=None if options.bits is None else RoundedWhenRead(parts.network, options.bits),
+            rounding=rounding,
         )
         parts.carried = carried_tensors(checkpoint, names)
     parts.report.warnings += unused_keys

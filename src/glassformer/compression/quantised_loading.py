@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.compression.quantise import Scheme, round_to_nearest
 from glassformer.compression.quantised_network import embedding_layers, quantisable_layers
+from glassformer.core.levels import PER_WORD, pack
 from glassformer.core.quantised import QUANTISED, StoredLevels
 from glassformer.errors import ConfigError
 from glassformer.weights.quantised import replace_layer
@@ -24,7 +25,7 @@ TABLES = Scheme(8)
 SCHEMES = {8: Scheme(8), 4: Scheme(4, 32)}
 """Bits → how linear layers are rounded."""
 
-BLOCK_WEIGHTS = 1 << 20
+BLOCK_WEIGHTS = 1 << 18
 """Weights that are rounded at a time, in fp32."""
 
 
@@ -59,13 +60,17 @@ class RoundedWhenRead:
 
 def rounded_by_rows(weight: Tensor, scheme: Scheme, name: str) -> StoredLevels:
     """A weight as its nearest levels, some rows at a time, with scales in fp32. [rows, columns]"""
-    rows = max(1, BLOCK_WEIGHTS // max(weight.shape[1], 1))
-    parts = []
-    for block in weight.split(rows):
-        made = round_to_nearest(block, scheme, name)
-        parts.append(StoredLevels.of(made.levels, made.scale, scheme.bits, made.zero))
-    levels, scales = (torch.cat([getattr(part, field) for part in parts]) for field in ("levels", "scale"))
-    return StoredLevels(levels, scales, weight.shape[1])
+    rows, columns = weight.shape
+    width, kind = (-(-columns // PER_WORD), torch.int32) if scheme.bits == 4 else (columns, torch.int8)
+    # What stays is allocated first: behind temporary numbers it would keep their memory from the system.
+    levels = torch.empty(rows, width, dtype=kind, device=weight.device)
+    scales = torch.empty(rows, columns // (scheme.group or columns), device=weight.device)
+    step = max(1, BLOCK_WEIGHTS // columns)
+    for block in (slice(start, start + step) for start in range(0, rows, step)):
+        made = round_to_nearest(weight[block], scheme, name)
+        levels[block] = pack(made.levels) if scheme.bits == 4 else made.levels
+        scales[block] = made.scale
+    return StoredLevels(levels, scales, columns)
 
 
 def check_not_levels(stored: object, bits: int) -> None:
