@@ -76,8 +76,7 @@ def test_no_copy_in_floating_point(tmp_path: Path) -> None:
     _, before = measured(load_int8, str(make_folder(tmp_path / "tiny", "bert", task="feature-extraction")))
     _, grown = measured(load_int8, str(folder))
     assert size > 150_000_000
-    largest = 4 * 512 * 2048  # one tensor, mapped
-    assert grown - before <= 1.15 * size / 4 + largest
+    assert grown - before <= 0.45 * size  # levels are 0.25 of it; one tensor is mapped, one block in the making
 
 
 def test_what_cannot_be_rounded_is_refused(tmp_path: Path) -> None:
