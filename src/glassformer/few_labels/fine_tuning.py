@@ -1,0 +1,135 @@
+"""Fine-tuning with few labels: a classifier on the encoder, trained whole, with the weights of its best epoch.
+
+    labelled ──3/4──> trained on        1/4 held out: the epoch with the lowest loss there is the best one, and of
+                                        several labels the thresholds are chosen there
+
+With few rows the last epoch is often not the best, and results differ much between seeds.
+Source: Devlin et al. 2019, section 4.1; more steps, and a warm-up, for few rows: Mosbach et al. 2021, "On the Stability
+of Fine-tuning BERT"; Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.data.sequence import InMemoryRows
+from glassformer.few_labels.method import Method, Setting
+from glassformer.few_labels.rows import LabelledTexts
+from glassformer.few_labels.thresholds import best_thresholds
+from glassformer.files.schema import Count, Doc, Positive, Schema, Share
+from glassformer.model import load
+from glassformer.reports.table import Table
+from glassformer.runs.config import TrainingOptions
+from glassformer.tasks.classify.task import Classify, relabelled
+from glassformer.tasks.microbatch import run_batches
+from glassformer.training.callbacks import Callback
+from glassformer.training.state import seed_all
+from glassformer.training.trainer import Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningOptions(Schema):
+    """Length and rate of the training, and how much is held out."""
+
+    learning_rate: Annotated[Positive, Doc("Peak learning rate.")] = 1e-4
+    batch_size: Annotated[Count, Doc("Examples a step.")] = 8
+    epochs: Annotated[Count, Doc("Epochs, at most: with more rows, as many as make the steps below.")] = 20
+    steps: Annotated[Count, Doc("Steps, at most.")] = 150
+    held_out: Annotated[Share, Doc("Share of the labelled texts that is held out, to choose the epoch by.")] = 0.25
+
+
+class FineTuning(Method[FineTuningOptions]):
+    """Fine-tuning of the encoder, with a linear classifier."""
+
+    OPTIONS = FineTuningOptions
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
+        setting, options = self.setting, self.options
+        train, validation = labelled.held_out(options.held_out, setting.seed)
+        self.withheld = len(validation)
+        seed_all(setting.seed)  # of the new head
+        self.task = new_classifier(setting.model, labelled, setting)
+        self.best = fine_tune(self.task, train, validation, options, setting)
+        if labelled.several:
+            self.thresholds = best_thresholds(self.scores(validation.texts), validation.holds)
+        return None
+
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        return scores_of(self.task, texts)
+
+    def tables(self) -> list[Table]:
+        """The best epoch."""
+        return [Table(["", "fine-tuning"], [["held out", str(self.withheld)], ["best step", self.best]], folded=True)]
+
+
+# ---------------------------------------------------------------------------------- a classifier and its training
+
+
+def new_classifier(model: str, labelled: LabelledTexts, setting: Setting) -> Classify:
+    """An encoder with a new classifier for these labels."""
+    header = load(model, task="text-classification", device="meta")
+    config = relabelled(header.config, labelled.kind, own=False)
+    changed = {name: value for name, value in config.items() if header.config.get(name) != value}
+    loaded = load(model, task="text-classification", overrides=changed)
+    limit = loaded.network.max_tokens
+    return Classify(loaded, max_tokens=setting.max_tokens if limit is None else min(limit, setting.max_tokens))
+
+
+class BestWeights(Callback):
+    """Callback that holds a copy of the weights of the best validation, in memory."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Tensor] = {}
+
+    def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        if trainer.state.best_step == trainer.state.step:
+            self.weights = {name: x.detach().clone() for name, x in trainer.network.state_dict().items()}
+
+
+def fine_tune(
+    task: Classify, train: LabelledTexts, validation: LabelledTexts | None, options: Any, setting: Setting
+) -> str:
+    """Train a classifier; with validation texts it has the weights of the epoch with the lowest loss there.
+
+    Args:
+        options: with `learning_rate`, `batch_size`, `epochs` and `steps`
+    Returns: the best step, of how many.
+    """
+    batch = min(options.batch_size, len(train))
+    per_epoch = -(-len(train) // batch)
+    steps = min(options.steps, options.epochs * per_epoch)
+    training = TrainingOptions(
+        steps=steps, batch_size=batch, learning_rate=options.learning_rate, warmup=0.1, seed=setting.seed,
+        validate_every=max(per_epoch, steps // 10), metric="loss",
+    )  # fmt: skip
+    best = BestWeights()
+    trainer = Trainer(
+        task.model, task, training, train=examples_of(task, train),  # type: ignore[arg-type] # loaded by `new_classifier`
+        validation=None if validation is None else examples_of(task, validation), callbacks=[best],
+    )  # fmt: skip
+    result = trainer.train()
+    if best.weights:
+        task.model.network.load_state_dict(best.weights)
+    return f"{result.best_step or result.steps} of {result.steps}"
+
+
+def examples_of(task: Classify, labelled: LabelledTexts) -> Any:
+    """Labelled texts as examples of a task."""
+    rows = [{"text": text, "label": label} for text, label in zip(labelled.texts, labelled.labels, strict=True)]
+    return task.encode(InMemoryRows(rows, name="the labelled texts"))
+
+
+def scores_of(task: Classify, texts: Sequence[str]) -> np.ndarray:
+    """The probabilities of each label by a classifier. [N, L]"""
+    examples, _ = task.encoded(list(texts), None)
+    scores = np.zeros((len(texts), len(task.kind.names)), dtype=np.float64)
+    for output, batch in run_batches(task, examples, labelled=False):
+        logits = torch.stack([x.float() for x in task.unbatch(output, batch)])
+        scores[list(batch.indices)] = task.kind.probabilities(logits).cpu().numpy()
+    return scores

@@ -1,0 +1,248 @@
+"""Methods of few-shot classification: the interface that all have, what they may use, and their names.
+
+    class Constant(Method[ConstantOptions]):
+        \"""Majority class: always the most frequent label.\"""
+
+        OPTIONS = ConstantOptions
+
+        def learn(self, labelled, unlabelled):
+            self.shares = labelled.holds.mean(0)
+
+        def scores(self, texts):
+            return np.tile(self.shares, (len(texts), 1))
+
+A method is a line of `METHODS`. `fit` and `predict` are the same for all.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.few_labels.rows import LabelledTexts
+from glassformer.few_labels.thresholds import best_thresholds, decide
+from glassformer.files import counted, safe_repr
+from glassformer.files.schema import Allowed, parse
+from glassformer.model import Model, load
+from glassformer.plugins import imported
+from glassformer.reports.table import Table
+from glassformer.tasks.classify.kinds import THRESHOLD, SingleLabel
+
+Options = TypeVar("Options")
+FOLDS = 5
+Template = Annotated[
+    str,
+    Allowed("a text with one {} in the place of a label", lambda x: x.count("{}") == x.count("{") == x.count("}") == 1),
+]
+
+
+class TextVectors:
+    """Sentence embeddings that are computed once for all methods of a study.
+
+    borrowed: seconds that the vectors took which a later call found here, so that each method is charged for its own
+    """
+
+    def __init__(self, model: str) -> None:
+        self.model_name = model
+        self.borrowed = 0.0
+        self._vectors: dict[str, np.ndarray] = {}
+        self._seconds: dict[str, float] = {}
+        self._model: Model | None = None
+
+    @property
+    def model(self) -> Model:
+        """The sentence encoder, loaded when first used; methods that train load a copy of their own."""
+        if self._model is None:
+            self._model = load(self.model_name)
+        return self._model
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts, of length 1. [N, D]"""
+        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        self.borrowed += sum(self._seconds.get(text, 0.0) for text in dict.fromkeys(texts))
+        if missing:
+            model = self.model
+            start = time.perf_counter()
+            encoded = model.encode(missing, normalize_embeddings=True)
+            each = (time.perf_counter() - start) / len(missing)
+            for text, vector in zip(missing, encoded, strict=True):
+                self._vectors[text], self._seconds[text] = vector, each
+        return np.stack([self._vectors[text] for text in texts])
+
+
+@dataclass
+class Setting:
+    """What methods may use besides the rows.
+
+    model: encoder, a folder or a name
+    seed: of everything that is drawn at random
+    max_tokens: longer texts are cut
+    descriptions: label → a text that says what it is; a label without one is described by its name
+    models: other models by what they are for: "entailment", "masked", "decoder", "forth" and "back" (translators)
+    work: folder for what several cells of a study use, such as an adapted model; None = nothing is stored
+    vectors: embeddings, shared by the methods of a study
+    """
+
+    model: str
+    seed: int = 0
+    max_tokens: int = 128
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    work: Path | None = None
+    vectors: TextVectors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.vectors = TextVectors(self.model)
+
+    def seeded(self, seed: int) -> Setting:
+        """The same with another seed, and with the same vectors."""
+        other = copy(self)
+        other.seed = seed
+        return other
+
+    def text_of(self, label: str) -> str:
+        """What a label means, in words: its description, or its name without `_` and `-`."""
+        return self.descriptions.get(label) or " ".join(label.replace("_", " ").replace("-", " ").split())
+
+    def model_for(self, role: str) -> str:
+        """The model for a role. Raises: ConfigError: none is named."""
+        if role not in self.models:
+            raise ConfigError(f"a model for {safe_repr(role)} is needed, and none is named: models= {role}=FOLDER")
+        return self.models[role]
+
+
+class Method(ABC, Generic[Options]):
+    """A way to classify texts after few labels, or none.
+
+    OPTIONS: a dataclass of its options, each with its `Doc`
+    NEEDS: what it cannot do without: "labels", "unlabelled", or the role of a model in `Setting.models`
+    kind: of the labels, once it is fitted
+    thresholds: from which score on each label of several holds. [L]
+    top_k: the number of labels that each text gets instead, of several; None = by thresholds
+    withheld: how many of the labelled texts were held out, and taught nothing
+    """
+
+    OPTIONS: ClassVar[type]
+    NEEDS: ClassVar[tuple[str, ...]] = ("labels",)
+    kind: SingleLabel
+
+    def __init__(self, options: Options, setting: Setting) -> None:
+        self.options, self.setting = options, setting
+        self.thresholds: np.ndarray | float = THRESHOLD
+        self.top_k: int | None = None
+        self.withheld = 0
+
+    @abstractmethod
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
+        """Learn from labelled and unlabelled texts.
+
+        Returns: scores of the labelled texts by a model that did not learn from the text it scores, to choose the
+            thresholds of several labels by; NaN where it did [N, L]. None = there are none, or none are needed.
+        """
+
+    @abstractmethod
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        """How likely each label is, from 0 to 1. [N, L]"""
+
+    def tables(self) -> Sequence[Table]:
+        """What was chosen or learnt, for a report."""
+        return ()
+
+    def fit(self, labelled: LabelledTexts, unlabelled: Sequence[str] = ()) -> Method[Options]:
+        """Learn, and choose thresholds. Returns: itself.
+
+        Raises: DataError: no labels, one label alone, or no unlabelled texts, where they are needed.
+        """
+        name = type(self).__name__
+        if "labels" in self.NEEDS:
+            _refuse_equal_labels(labelled, name)
+        if "unlabelled" in self.NEEDS and not len(unlabelled):
+            raise DataError(f"{name} learns from unlabelled texts, and there are none: give some, or another method")
+        self.kind = labelled.kind
+        held_out = self.learn(labelled, unlabelled)
+        if held_out is not None and labelled.several:
+            self.thresholds = best_thresholds(held_out, labelled.holds)
+        return self
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        """Which labels hold, of scores. [N, L] bool"""
+        several = LabelledTexts([], np.zeros((0, scores.shape[1]), bool), self.kind).several
+        return decide(scores, several=several, thresholds=self.thresholds, top_k=self.top_k)
+
+    def predict(self, texts: Sequence[str]) -> list[Any]:
+        """The label of each text: a name, or of several labels a list of names."""
+        return LabelledTexts(list(texts), self.decide(self.scores(texts)), self.kind).labels
+
+
+def _refuse_equal_labels(labelled: LabelledTexts, name: str) -> None:
+    """Raises: DataError: no labelled text, or all have the same labels."""
+    if not len(labelled):
+        raise DataError(f"{name} learns from labelled texts, and there are none: label some, or use a zero-shot method")
+    if (labelled.holds == labelled.holds[0]).all():
+        only = " and ".join(labelled.kind.names[i] for i in np.flatnonzero(labelled.holds[0])) or "no label"
+        raise DataError(
+            f"all {counted(len(labelled), 'labelled text')} have {only}: there is nothing to tell apart; label some of "
+            "another kind"
+        )
+
+
+def out_of_fold(
+    labelled: LabelledTexts, seed: int, fit_and_score: Callable[[LabelledTexts, Sequence[str]], np.ndarray]
+) -> np.ndarray:
+    """Cross-validated scores: those of each text by a model that learned from the others. [N, L]
+
+    Args:
+        fit_and_score: learns from the first, and scores the second
+    """
+    scores = np.full(labelled.holds.shape, np.nan)
+    for inner, outer in labelled.folds(FOLDS, seed):
+        part = labelled.select(inner)
+        if not (part.holds == part.holds[0]).all():  # else there is nothing to learn in this fold
+            scores[outer] = fit_and_score(part, [labelled.texts[i] for i in outer])
+    return scores
+
+
+METHODS: dict[str, str | type[Method[Any]]] = {
+    "naive-bayes": "glassformer.few_labels.counts:NaiveBayes",
+    "logistic-regression": "glassformer.few_labels.counts:CountRegression",
+    "nearest-neighbours": "glassformer.few_labels.neighbours:NearestNeighbours",
+    "label-names": "glassformer.few_labels.label_names:LabelNames",
+    "contrastive": "glassformer.few_labels.contrastive:ContrastiveTuning",
+    "fine-tuning": "glassformer.few_labels.fine_tuning:FineTuning",
+}
+"""Name → class of a method as "module:class", imported on first use; or a class that was registered."""
+
+
+def register(name: str, method: type[Method[Any]]) -> None:
+    """Let studies name a method of your own. Raises: ConfigError: the name is taken, or it is no method."""
+    if not (isinstance(method, type) and issubclass(method, Method)):
+        raise ConfigError(f"the method {safe_repr(name)} is {safe_repr(method)}; it must be a subclass of Method")
+    if METHODS.get(name, method) is not method:
+        raise ConfigError(f"there is a method {safe_repr(name)} already; choose another name")
+    METHODS[name] = method
+
+
+def find_method(name: str) -> type[Method[Any]]:
+    """The class of a method. Raises: ConfigError: there is none of this name, with the nearest that there is."""
+    if name not in METHODS:
+        raise ConfigError(
+            f"there is no method {safe_repr(name)}{nearest(name, METHODS)}; there are: {', '.join(METHODS)}"
+        )
+    known = METHODS[name]
+    if isinstance(known, str):
+        known = METHODS[name] = imported(known)
+    return known
+
+
+def make_method(name: str, setting: Setting, **options: Any) -> Method[Any]:
+    """A method by its name, with its options. Raises: ConfigError: no such method, or an invalid option."""
+    method = find_method(name)
+    return method(parse(method.OPTIONS, options, name), setting)
