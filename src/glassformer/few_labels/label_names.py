@@ -50,6 +50,6 @@ class LabelNames(Method[LabelNameOptions]):
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         cosines: np.ndarray = self.setting.vectors(texts) @ self._labels.T
         if self._several:
-            return cosines.clip(0, 1)
+            return np.asarray(cosines.clip(0, 1))
         shares: np.ndarray = np.exp(self.options.scale * (cosines - cosines.max(1, keepdims=True)))
         return shares / shares.sum(1, keepdims=True)
