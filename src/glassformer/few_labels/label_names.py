@@ -52,4 +52,4 @@ class LabelNames(Method[LabelNameOptions]):
         if self._several:
             return np.asarray(cosines.clip(0, 1))
         shares: np.ndarray = np.exp(self.options.scale * (cosines - cosines.max(1, keepdims=True)))
-        return shares / shares.sum(1, keepdims=True)
+        return np.asarray(shares / shares.sum(1, keepdims=True))
