@@ -7,7 +7,8 @@
 Terms are ours (`words.py`), in an inverted index, `postings(term, passage, tf, length)`, and scores those of a store in
 SQLite: BM25 with k₁ = 1.2 and b = 0.75. The ranks of PostgreSQL's own full-text search know neither how rare a term is
 nor how long passages are. Rare terms choose the passages, as far as the others together cannot bring one more among the
-best (MaxScore); of these, the frequent ones are looked up.
+best (MaxScore); of these, the frequent ones are looked up one after the other, each for the
+passages that can still be among the best.
 
 Vectors are `halfvec`, compared exactly with a question in 32 bits; from 100,000 an HNSW index chooses those that are.
 
@@ -22,7 +23,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -73,21 +74,17 @@ CREATE TABLE frequencies(term text COLLATE "C" PRIMARY KEY, passages bigint NOT 
 
 # A term that ends with `*` stands for those between it and `high`; its tf is theirs together.
 RANKED = """
-WITH terms AS (SELECT * FROM unnest(?::text[], ?::text[], ?::float8[]) WITH ORDINALITY t(low, high, weight, number)),
-chosen AS (SELECT passage, number, weight, length, sum(tf)::float8 AS tf
-           FROM terms JOIN postings ON term BETWEEN low AND high WHERE number <= ? {within}
-           GROUP BY passage, number, weight, length),
+WITH chosen AS (
+    SELECT passage, weight, length, sum(tf)::float8 AS tf
+    FROM unnest(?::text[], ?::text[], ?::float8[]) AS t(low, high, weight) JOIN postings ON {same} {within}
+    GROUP BY passage, low, weight, length),
 scored AS MATERIALIZED (
-    SELECT passage, length, sum(weight * (tf * {k} / (tf + {norm}))) AS score FROM chosen GROUP BY passage, length),
-least AS (SELECT coalesce((SELECT score FROM scored ORDER BY score DESC OFFSET ? LIMIT 1), 0) AS least),
-others AS (SELECT * FROM terms WHERE number > ?)
-SELECT passage, score + coalesce((
-    SELECT sum(weight * (tf * {k} / (tf + {norm})))
-    FROM (SELECT weight, sum(tf)::float8 AS tf FROM others JOIN postings ON term BETWEEN low AND high
-          WHERE postings.passage = scored.passage GROUP BY number, weight) looked_up), 0) AS total, least
-FROM least LEFT JOIN scored ON score + ? >= least AND (least >= ? OR ?)
-ORDER BY total DESC NULLS LAST, passage LIMIT ?
+    SELECT passage, length, sum(weight * (tf * {k} / (tf + {norm}))) AS score FROM chosen GROUP BY passage, length)
+SELECT passage, length, score FROM scored
+WHERE score + ? >= coalesce((SELECT score FROM scored ORDER BY score DESC OFFSET ? LIMIT 1), 0)
 """
+LOOKED_UP = "SELECT passage, sum(tf)::float8 FROM postings WHERE {same} AND passage = ANY(?) GROUP BY passage"
+ONE, SEVERAL = "term = ? AND ?::text IS NOT NULL", "term BETWEEN ? AND ?"
 
 
 def open_database(address: str) -> PostgresStore:
@@ -299,35 +296,74 @@ class PostgresStore(Store):
     # ------------------------------------------------------------------------------------------------- reading
 
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
-        condition, values = self._condition(only)
-        within = f"AND passage IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
         with self._errors(), self._reading():
             total, terms = self._get("passages"), self._get("terms")
-            asked = map(_short, query_terms(question, self.settings.language))
-            counts = {term: self._frequency(term) for term in asked}
+            counts = {
+                term: self._frequency(term) for term in map(_short, query_terms(question, self.settings.language))
+            }
             weights = term_weights(total, counts)
             if not weights:
                 return []
-            norm = f"{K1}::float8 * ({1 - B}::float8 + {B}::float8 * length / {terms / total}::float8)"
-            ranked = RANKED.format(k=f"{K1 + 1}::float8", norm=norm, within=within)
-            bounds = [(x[:-1], f"{x[:-1]}\U0010ffff") if x.endswith("*") else (x, x) for x in weights]
-            given = ([low for low, _ in bounds], [high for _, high in bounds], list(weights.values()))
             # Passages that share frequent terms alone are left out where others share more.
             least = frequent_score(total, weights.values())
-            chosen = _affordable([counts[term] for term in weights])
-            while True:
-                rest = (K1 + 1) * sum(given[2][chosen:])  # the most that the other terms add
-                last = chosen == len(weights) or rest <= least * (1 + 1e-9)
-                rows = self._run(ranked, (*given, chosen, *values, limit - 1, chosen, rest, rest, last, limit))
-                reached, rows = rows[0][2], [row for row in rows if row[0] is not None]
-                if chosen == len(weights) or reached >= rest or (last and rows and rows[0][1] > least):
-                    break
-                chosen += 1
-                while chosen < len(weights) and (K1 + 1) * sum(given[2][chosen:]) > reached > 0:
-                    chosen += 1  # as many more terms as it takes until the others cannot reach that score
-        if rows and rows[0][1] <= least:
+            ids, scores = self._best(weights, counts, terms / total, least, limit, only)
+        order = np.lexsort((ids, -scores.round(10)))[:limit]  # sums differ in their last digits by the order of terms
+        if len(order) and scores[order[0]] <= least:
             least = 0.0
-        return [(int(id), float(score)) for id, score, _ in rows if score > least]
+        return [(int(ids[i]), float(scores[i])) for i in order if scores[i] > least]
+
+    def _best(
+        self,
+        weights: Mapping[str, float],
+        counts: Mapping[str, int],
+        mean_length: float,
+        least: float,
+        limit: int,
+        only: Filter,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Passages among which the best are, and their scores: MaxScore, term by term. [n] int64, [n] float64"""
+        listed, rest = list(weights), np.append((K1 + 1) * np.cumsum(list(weights.values())[::-1])[::-1], 0.0)
+        chosen = _affordable([counts[term] for term in listed])
+        while True:
+            rows = self._ranked(listed[:chosen], weights, mean_length, rest[chosen], limit, only)
+            ids, lengths, scores = (
+                np.array([row[i] for row in rows], kind) for i, kind in enumerate((int, float, float))
+            )
+            reached = _reached(scores, limit)
+            last = rest[chosen] <= least * (1 + 1e-9) and len(scores) and scores.max() > least
+            if chosen == len(listed) or reached >= rest[chosen] or last:
+                break
+            chosen += 1  # and as many more as it takes until the others cannot reach that score
+            while chosen < len(listed) and rest[chosen] > reached > 0:
+                chosen += 1
+        norms = K1 * (1 - B + B * lengths / mean_length)
+        for number in range(chosen, len(listed)):  # frequent terms bring no more passages among the best
+            same = LOOKED_UP.format(same=SEVERAL if listed[number].endswith("*") else ONE)
+            found = dict(self._run(same, (*_bounds(listed[number]), ids.tolist())))
+            tf = np.array([found.get(id, 0.0) for id in ids.tolist()])
+            scores = scores + weights[listed[number]] * (tf * (K1 + 1) / (tf + norms))
+            kept = scores + rest[number + 1] * (1 + 1e-9) >= _reached(scores, limit)
+            ids, norms, scores = ids[kept], norms[kept], scores[kept]
+        return ids, scores
+
+    def _ranked(
+        self,
+        chosen: Sequence[str],
+        weights: Mapping[str, float],
+        mean_length: float,
+        rest: float,
+        limit: int,
+        only: Filter,
+    ) -> list[Any]:
+        """Passages that have one of some terms, with their length and score, as far as others may bring them up."""
+        condition, values = self._condition(only)
+        within = f"AND passage IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
+        norm = f"{K1}::float8 * ({1 - B}::float8 + {B}::float8 * length / {mean_length}::float8)"
+        same = "term BETWEEN low AND high" if any(term.endswith("*") for term in chosen) else "term = low"
+        lows, highs = zip(*map(_bounds, chosen), strict=True)
+        given = (list(lows), list(highs), [weights[term] for term in chosen])
+        ranked = RANKED.format(k=f"{K1 + 1}::float8", norm=norm, within=within, same=same)
+        return self._run(ranked, (*given, *values, float(rest) * (1 + 1e-9), limit - 1))
 
     def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
         with self._errors(), self._reading():
@@ -348,7 +384,7 @@ class PostgresStore(Store):
         """In how many passages a term is."""
         if term.endswith("*"):
             query = "SELECT COUNT(DISTINCT passage) FROM postings WHERE term BETWEEN ? AND ?"
-            return int(self._run(query, (term[:-1], f"{term[:-1]}\U0010ffff"))[0][0])
+            return int(self._run(query, _bounds(term))[0][0])
         return int(sum(x for (x,) in self._run("SELECT passages FROM frequencies WHERE term = ?", (term,))))
 
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
@@ -419,6 +455,16 @@ class PostgresStore(Store):
 
     def _errors(self) -> AbstractContextManager[None]:
         return self.database.errors()
+
+
+def _bounds(term: str) -> tuple[str, str]:
+    """The first and the last of the stored terms that a term of a question stands for."""
+    return (term[:-1], f"{term[:-1]}\U0010ffff") if term.endswith("*") else (term, term)
+
+
+def _reached(scores: np.ndarray, limit: int) -> float:
+    """The score that a passage needs to be among the best; 0 = there are fewer."""
+    return float(np.partition(scores, -limit)[-limit]) if len(scores) >= limit else 0.0
 
 
 def _affordable(counts: Sequence[int]) -> int:
