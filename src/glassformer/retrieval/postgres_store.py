@@ -326,9 +326,8 @@ class PostgresStore(Store):
         chosen = _affordable([counts[term] for term in listed])
         while True:
             rows = self._ranked(listed[:chosen], weights, mean_length, rest[chosen], limit, only)
-            ids, lengths, scores = (
-                np.array([row[i] for row in rows], kind) for i, kind in enumerate((int, float, float))
-            )
+            columns = np.array(rows, float).reshape(-1, 3).T
+            ids, lengths, scores = columns[0].astype(np.int64), columns[1], columns[2]
             reached = _reached(scores, limit)
             last = rest[chosen] <= least * (1 + 1e-9) and len(scores) and scores.max() > least
             if chosen == len(listed) or reached >= rest[chosen] or last:

@@ -89,7 +89,7 @@ def test_damaged_pages_are_read_as_browsers_do(page: bytes) -> None:
 
 def test_nesting_without_end_is_bounded_in_time_and_the_next_page_is_read() -> None:
     assert html_document(b"<div>" * 3_000 + b"x").text == "x\n\n"
-    with pytest.raises(DataError, match="it could not be read: it runs too long; it may take 1 s"):
+    with pytest.raises(DataError, match="it could not be read: it runs too long; the limit is 1 s"):
         read_isolated("html", b"<div>" * 2_000_000, 1.0)
     assert read_isolated("html", b"<p>next", 1.0).text == "next\n\n"
 
@@ -98,3 +98,30 @@ def test_the_child_gives_the_same_document() -> None:
     assert read_isolated("html", PAGE.encode(), 60.0) == html_document(PAGE.encode())
     with pytest.raises(DataError, match="it shows no text"):
         read_isolated("html", b"", 60.0)
+
+
+SITE = """<title>Ferry</title><body><header><a href=/>Ferry Ltd</a></header><nav><ul><li>Home<li>About us</ul></nav>
+<div role="navigation">Next</div><div class="page">{page}</div>
+<aside>Related: <a href=x>Trains</a></aside><footer>Copyright 2020. Privacy policy.</footer>"""
+ARTICLE = (
+    "<h1>Ferry</h1><header>By Ann</header><p>It leaves at 8:15.</p><aside>Mind the gap.</aside>"
+    "<nav>Contents</nav><footer>Corrected in May.</footer>"
+)
+SHOWN = "Ferry\n\nBy Ann\n\nIt leaves at 8:15.\n\nMind the gap.\n\nCorrected in May.\n\n"
+
+
+@pytest.mark.parametrize("page", [f"<main>{ARTICLE}</main>", f"<article>{ARTICLE}</article>", f"<p><section>{ARTICLE}"])
+def test_what_a_site_has_on_every_page_is_left_out(page: str) -> None:
+    assert html_document(SITE.format(page=page).encode()).text == SHOWN
+
+
+def test_what_is_around_the_main_element_is_left_out_where_that_has_most_of_the_text() -> None:
+    dialog = f"<div>Keyboard shortcuts</div><script>{'let a = 1;' * 99}</script>"
+    assert html_document(f"{dialog}<main>{ARTICLE}</main>".encode()).text == SHOWN
+    text = html_document(f"<main><p>Log in</p></main><h1>Ferry</h1><p>{'It leaves at 8:15. ' * 9}".encode()).text
+    assert text.startswith("Log in\n\nFerry\n\nIt leaves")
+
+
+def test_a_page_of_navigation_alone_is_read() -> None:
+    assert html_document(b"<nav><ul><li>Ferries<li>Trains</ul></nav>").text == "- Ferries\n- Trains\n\n"
+    assert html_document(b"<header><h1>Ferry</h1><nav>Home</nav></header><p>Text").text == "Ferry\n\nText\n\n"

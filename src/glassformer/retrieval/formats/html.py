@@ -3,7 +3,8 @@
     <h1>Apples</h1> <p>They are <b>green</b>.</p> <script>…</script>      "Apples\\n\\nThey are green.\\n\\n"
     <table><tr><th>Sort<th>Weeks<tr><td>Gala<td>12</table>               "| Sort | Weeks |\\n| Gala | 12 |\\n"
 
-Scripts, styles, comments and hidden elements are left out; no style sheet is read.
+Scripts, styles, comments and hidden elements are left out; no style sheet is read. So is what a site has on every page:
+navigation, and the header, footer and side bar around the page's own content, by their elements and ARIA roles.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ _BLOCKS = frozenset(
     "header hr html legend main menu nav ol p section summary table ul caption".split()
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_NAVIGATION = (
+    "nav, menu, [role=navigation], [role=menu], [role=menubar], [role=search], [role=contentinfo], [role=banner]"
+)
+_AROUND = "header, footer, aside, [role=complementary]"
+"""Of the page, where no `_CONTENT` is around them; within, they are parts of it, such as a note or the author."""
+_CONTENT = frozenset("main article section blockquote td".split())
+_LEAST_MAIN = 0.5
+"""Share of a page's text that its `main` has, where that alone is read."""
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _DECLARED = re.compile(rb"""<(?:meta\b[^>]*?charset|\?xml\b[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _DECLARED_WITHIN = 4_096  # browsers look at the first 1,024 bytes
@@ -35,17 +44,40 @@ def html_document(data: bytes) -> Document:
     declared = _DECLARED.search(data[:_DECLARED_WITHIN])
     text = decode(data, declared[1].decode("ascii", "replace") if declared else None)
     lexbor = import_optional("selectolax.lexbor", "selectolax", "documents", "HTML")
-    tree = lexbor.LexborHTMLParser(text)
-    blocks = TextBlocks()
-    if tree.root is not None:
-        _Writer(blocks).write(tree.root)
-    title = tree.css_first("title")
-    document = blocks.document(
-        title=" ".join(title.text().split()) if title is not None else "", metadata=dict(_metadata(tree))
-    )
-    if not document.text.strip():
-        raise DataError("it shows no text: perhaps scripts write its content")
-    return document
+    for whole in (False, True):  # a page of nothing but navigation, such as a list of contents, is read whole
+        tree = lexbor.LexborHTMLParser(text)
+        blocks = TextBlocks()
+        if tree.root is not None:
+            _Writer(blocks).write(tree.root if whole else _content(tree))
+        title = tree.css_first("title")
+        document = blocks.document(
+            title=" ".join(title.text().split()) if title is not None else "", metadata=dict(_metadata(tree))
+        )
+        if document.text.strip():
+            return document
+    raise DataError("it shows no text: perhaps scripts write its content")
+
+
+def _content(tree: Any) -> Any:
+    """The part of a page that is its own, without what a site has on every page; but with the only main heading."""
+    for node in tree.css(_NAVIGATION):
+        node.decompose()
+    headings = tree.css("h1")
+    for node in tree.css(_AROUND):
+        if not _is_within_content(node) and not (len(headings) == 1 and node.css_first("h1") is not None):
+            node.decompose()
+    tree.strip_tags(["script", "style", "template", "noscript"])  # which `text` would count
+    main = tree.css_first("main, [role=main]")
+    if main is None or len(main.text()) < _LEAST_MAIN * len(tree.root.text()):
+        return tree.root
+    return main
+
+
+def _is_within_content(node: Any) -> bool:
+    while (node := node.parent) is not None:
+        if node.tag in _CONTENT or node.attributes.get("role") in ("main", "article"):
+            return True
+    return False
 
 
 def _metadata(tree: Any) -> Iterator[tuple[str, str]]:
