@@ -338,11 +338,11 @@ class PostgresStore(Store):
         norms = K1 * (1 - B + B * lengths / mean_length)
         for number in range(chosen, len(listed)):  # frequent terms bring no more passages among the best
             same = LOOKED_UP.format(same=SEVERAL if listed[number].endswith("*") else ONE)
-            found = dict(self._run(same, (*_bounds(listed[number]), ids.tolist())))
-            tf = np.array([found.get(id, 0.0) for id in ids.tolist()])
+            counted = dict(self._run(same, (*_bounds(listed[number]), ids.tolist())))
+            tf = np.array([counted.get(id, 0.0) for id in ids.tolist()])
             scores = scores + weights[listed[number]] * (tf * (K1 + 1) / (tf + norms))
-            kept = scores + rest[number + 1] * (1 + 1e-9) >= _reached(scores, limit)
-            ids, norms, scores = ids[kept], norms[kept], scores[kept]
+            near = scores + rest[number + 1] * (1 + 1e-9) >= _reached(scores, limit)
+            ids, norms, scores = ids[near], norms[near], scores[near]
         return ids, scores
 
     def _ranked(
