@@ -29,6 +29,7 @@ from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS, Keys
 from glassformer.weights.header import read_file_header
 from glassformer.weights.layout import foreign_weights
+from glassformer.weights.onnx_files import is_program
 from glassformer.weights.read import WeightFiles, open_checkpoint
 
 ACCEPTED = frozenset(
@@ -173,7 +174,7 @@ class LoadOptions:
 
         Raises: DataError: there is none.
         """
-        if foreign.is_foreign(name_or_folder):
+        if foreign.is_foreign(name_or_folder) or is_program(name_or_folder):
             return name_or_folder
         return self._resolve(name_or_folder, revision, allow_pickle=allow_pickle)
 

@@ -698,6 +698,7 @@ class Model(nn.Module):
             UnsupportedError: the family has no one vocabulary.
         """
         check_not_adapted(self.network)
+        self.network.check_trainable("given another vocabulary")
         unprepare(self.network)
         before = self.network.vocabulary
         rows = before if size is None else size

@@ -23,11 +23,11 @@ from glassformer.compression.base_model import find_base_model
 from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.core.init import zero_padding
-from glassformer.core.quantised import StoredLevels
+from glassformer.core.quantised import FixedProgram, StoredLevels
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.engine.prepare import prepare
-from glassformer.errors import ConfigError, GlassformerError, WeightsError
-from glassformer.files import as_path, read_json_object
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError, WeightsError
+from glassformer.files import as_path, is_int, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.hub.find import is_adapter_folder
 from glassformer.load_options import LoadOptions, device_of, opened
@@ -49,6 +49,7 @@ from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import LoadReport, carried_tensors, export_weights, load_weights
 from glassformer.weights.names import WeightNames
+from glassformer.weights.onnx_files import checked_weights, find_program, folder_of
 from glassformer.weights.quantised import quantisation_config
 from glassformer.weights.quantised_layout import CONFIG_KEY, QuantisedFiles
 from glassformer.weights.read import WeightFiles
@@ -123,7 +124,7 @@ def read_pretrained(
     """Load a model folder in the Hugging Face layout, or a model of the Hub by name.
 
     Args:
-        name_or_folder: an existing folder or GGUF file, or a name on the Hub: from the cache, or downloaded.
+        name_or_folder: an existing folder, GGUF or ONNX file, or a name on the Hub: from the cache, or downloaded.
         task: the head, by a Hugging Face pipeline name ("fill-mask", …) or a short verb ("fill", "classify", …);
             None = the one that `architectures` in `config.json` names. The head of another task than that is
             randomly initialised: a token classifier too, where the tensor names of a text classifier would fit.
@@ -149,11 +150,13 @@ def read_pretrained(
     adapters = Path(location) if base is not None or is_adapter_folder(location) else None
     if adapters is not None:
         location, task, options = find_base_model(adapters, base, task, options, allow_pickle=allow_pickle)
+    location, program = folder_of(location)
     with opened(location, allow_pickle=allow_pickle) as (folder, open_weights):
         stored = text_part(read_json_object(folder / "config.json", ConfigError))
         config = options.override(stored, read_pretrained)
         parts, stored_task = _build(config, task, head, folder=folder, given=options.overrides)
-        _load_weights(parts, open_weights, stored_task, options, strict=strict)
+        weights = program or find_program(folder, allow_pickle=allow_pickle) or open_weights
+        parts = _with_weights(parts, weights, task, stored_task, options, strict=strict)
         _read_files(parts, folder, adapters or folder)
     parts.folder = folder if folder.exists() else Path(location)  # what was made of another library's file is gone
     if adapters is not None:
@@ -219,6 +222,22 @@ def _build(
     return parts, stored
 
 
+def _with_weights(
+    parts: ModelParts,
+    weights: Path | Callable[[], WeightFiles],
+    task: str | None,
+    stored_task: str | None,
+    options: LoadOptions,
+    *,
+    strict: bool,
+) -> ModelParts:
+    """The parts with weights: those that are opened, or those in an ONNX file, which ONNX Runtime runs."""
+    if isinstance(weights, Path):
+        return _run_by_onnx(parts, weights, task, options)
+    _load_weights(parts, weights, stored_task, options, strict=strict)
+    return parts
+
+
 def _load_weights(
     parts: ModelParts,
     open_weights: Callable[[], WeightFiles],
@@ -271,6 +290,38 @@ def _load_weights(
         )
 
 
+def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadOptions) -> ModelParts:
+    """The parts with a network that ONNX Runtime runs in the place of theirs.
+
+    Raises: UnsupportedError: another device or dtype than the file's, another head, or one that is to be new.
+        WeightsError: the file is damaged, or of another model.
+    """
+    from glassformer.engine.onnx_network import STATES, OnnxNetwork, OnnxProgram
+
+    if parts.own_head:
+        raise UnsupportedError(f"{path} is run by ONNX Runtime as a whole and takes no other head; leave head= out")
+    program = OnnxProgram(path, checked_weights(path))
+    body = "feature-extraction"
+    scores = [name for name in program.outputs if name.endswith("logits")]
+    if task is None and not scores and not set(STATES).isdisjoint(program.outputs) and body in parts.family.tasks:
+        warned = parts.report.warnings
+        parts, _ = _build(parts.config, body, None, folder=parts.folder)  # exported without the head of its config
+        parts.report.warnings = warned
+    padding = parts.config.get("pad_token_id")
+    network = OnnxNetwork(parts.network, program, padding if is_int(padding) else 0)
+    if parts.task in LABEL_TASKS and (labels := program.width("logits")) not in (None, parts.config.num_labels):
+        raise WeightsError(
+            f"{path}: gives {labels} labels, and the config names {parts.config.num_labels}; they belong to different "
+            "models"
+        )
+    parts.network = network
+    if options.device.type != "cpu":
+        network.refuse(f"put on {options.device}: it runs on the CPU")
+    if options.dtype not in (None, parts.dtype):
+        network.refuse(f"loaded as {str(options.dtype).removeprefix('torch.')}: it computes in its own dtype")
+    return parts
+
+
 def _read_files(parts: ModelParts, folder: Path, adapters: Path) -> None:
     """Read what is in the folder next to config and weights; the tokenizer next to adapters comes first."""
     tokenizers = (Tokenizer.find(place, model_type=parts.family.model_type) for place in (adapters, folder))
@@ -302,6 +353,8 @@ def save(model: LoadedModel, folder: str | Path, *, max_shard_bytes: int = 5_000
     Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
     """
     check_not_adapted(model.network)
+    if isinstance(model.network, FixedProgram):
+        model.network.refuse("saved in other files")
     folder = as_path(folder, "folder")
     if folder.exists() and not folder.is_dir():
         raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
@@ -312,10 +365,15 @@ def save(model: LoadedModel, folder: str | Path, *, max_shard_bytes: int = 5_000
     own = {key: value for key, value in model.config.items() if key not in ("torch_dtype", "dtype", CONFIG_KEY)}
     if any(isinstance(module, StoredLevels) for module in model.network.modules()):
         own[CONFIG_KEY] = quantisation_config(model.network, names, tensors, prefixed=prefixed)
-    write_json(
-        folder / "config.json",
-        {**own, "architectures": [model.family.architecture(model.task)], "dtype": dtype},
-    )
+    save_files(model, folder, {**own, "dtype": dtype})
+
+
+def save_files(model: LoadedModel, folder: Path, config: Mapping[str, Any]) -> None:
+    """Save what lies next to the weights: config, tokenizer, processor, settings of generation and of pooling.
+
+    Raises: WeightsError: the files cannot be written.
+    """
+    write_json(folder / "config.json", {**config, "architectures": [model.family.architecture(model.task)]})
     if model.generation_config:
         write_json(folder / "generation_config.json", model.generation_config)
     if is_bare(model) and isinstance(model.pooling, PoolingSettings):

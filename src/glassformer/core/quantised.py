@@ -11,7 +11,7 @@ they are stored come with `engine.prepare`. How weights become levels is in `com
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -209,6 +209,20 @@ class QuantisedEmbedding(nn.Embedding):
         return self.stored.numbers(ids.reshape(-1)).view(*ids.shape, -1)
 
 
+@runtime_checkable
+class FixedProgram(Protocol):
+    """A network that another engine runs as a whole, from a file: it has no layers to change.
+
+    fixed_precision: the one precision in which it computes: "fp32", "fp16" or "int8"
+    """
+
+    @property
+    def fixed_precision(self) -> str: ...
+    def refuse(self, action: str) -> NoReturn:
+        """Raises: UnsupportedError: the action, such as "trained", needs its layers."""
+        ...
+
+
 QUANTISED = (QuantisedLinear, QuantisedEmbedding)
 """Layers whose weight is stored as levels."""
 
@@ -236,7 +250,12 @@ def bytes_of_levels(module: nn.Module) -> int:
 
 
 def check_not_quantised(network: nn.Module, action: str) -> None:
-    """Raises: ConfigError: the network has quantised layers; the action, such as "trained", needs their numbers."""
+    """Raises: ConfigError: the network has quantised layers; the action, such as "trained", needs their numbers.
+
+    UnsupportedError: it is a program of another engine, which has no layers.
+    """
+    if isinstance(network, FixedProgram):
+        network.refuse(action)
     if layers := quantised_layers(network):
         raise ConfigError(
             f"the model is quantised ({len(layers)} layers are stored as levels) and cannot be {action}; load the "

@@ -28,7 +28,7 @@ from torch import nn
 
 from glassformer.core import processor
 from glassformer.core.language_heads import TokenPrediction
-from glassformer.core.quantised import QuantisedLinear, quantised_layers
+from glassformer.core.quantised import FixedProgram, QuantisedLinear, quantised_layers
 from glassformer.core.stack import Stack
 from glassformer.engine import native
 from glassformer.engine.decode_step import DecodeStep
@@ -62,11 +62,14 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
         precision: "fp32", "fp16", "bf16" or "int8".
     Returns: the network itself.
     Raises: ConfigError: an unknown precision, or weights of another dtype. Nothing is changed then.
+        UnsupportedError: a program of another engine, in another precision than its own.
     """
     if precision not in PRECISIONS:
         raise ConfigError(
             f"precision is {precision!r}; allowed: {', '.join(PRECISIONS)}{nearest(str(precision), PRECISIONS)}"
         )
+    if isinstance(network, FixedProgram) and precision not in ("fp32", network.fixed_precision):
+        network.refuse(f"prepared in {precision}")
     with _module_lock:
         slots = list(_slots(network))
         for path, _, _, linear in slots:

@@ -28,8 +28,9 @@ from torch.utils import _pytree
 from glassformer.errors import ConfigError, DataError, UnsupportedError, import_optional
 from glassformer.export.programs import export_encoder, export_program, export_step
 from glassformer.files import as_path, safe_repr
-from glassformer.files.atomic import disk_errors, write_json
+from glassformer.files.atomic import disk_errors
 from glassformer.loaded_model import LoadedModel
+from glassformer.pretrained import save_files
 
 DTYPES = (torch.float32, torch.float16)
 """What engines compute in."""
@@ -82,12 +83,9 @@ def export_folder(model: LoadedModel, folder: str | Path, format: str, **example
                 for file in Path(partial).iterdir():
                     os.replace(file, folder / file.name)
         paths.append(folder / f"{name}{suffix}")
-    write_json(folder / "config.json", {**model.config}, DataError)
-    if model.generation_config:
-        write_json(folder / "generation_config.json", model.generation_config, DataError)
-    for part in (model.has_tokenizer and model.tokenizer, model.has_processor and model.processor):
-        if part:
-            part.save(folder)
+    dtype = str(model.dtype).removeprefix("torch.")
+    own = {key: value for key, value in model.config.items() if key not in ("torch_dtype", "dtype")}
+    save_files(model, folder, {**own, "dtype": dtype})
     return paths
 
 

@@ -26,6 +26,7 @@ from torch.nn import functional
 
 from glassformer.core.cache import FunctionalCache
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
+from glassformer.core.quantised import FixedProgram
 from glassformer.edge import TOKEN_INPUTS, ModelInputs, read_call, reject_arguments
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError
@@ -219,6 +220,8 @@ def _by_layer(
 
 
 def _check_exportable(model: LoadedModel) -> None:
+    if isinstance(model.network, FixedProgram):
+        model.network.refuse("exported again")
     if model.network.training:
         raise ConfigError("the model is in training mode, whose dropout would be exported; call model.eval()")
     if prepared_precision(model.network) is not None:

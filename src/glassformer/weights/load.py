@@ -434,7 +434,8 @@ def nan_parameters(network: nn.Module) -> list[str]:
 
     Looked for only where an answer is NaN: it reads every page of files that are memory-mapped.
     """
-    return [name for name, x in network.named_parameters() if x.numel() and bool(x.max().isnan())]
+    held = ((name, x) for name, x in network.named_parameters() if x.numel() and not x.is_meta)
+    return [name for name, x in held if bool(x.max().isnan())]
 
 
 def listed_kinds(kinds: Mapping[str, list[str]]) -> str:
