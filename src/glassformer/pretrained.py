@@ -152,8 +152,7 @@ def read_pretrained(
         location, task, options = find_base_model(adapters, base, task, options, allow_pickle=allow_pickle)
     location, program = folder_of(location)
     with opened(location, allow_pickle=allow_pickle) as (folder, open_weights):
-        stored = text_part(read_json_object(folder / "config.json", ConfigError))
-        config = options.override(stored, read_pretrained)
+        config = options.override(text_part(read_json_object(folder / "config.json", ConfigError)), read_pretrained)
         parts, stored_task = _build(config, task, head, folder=folder, given=options.overrides)
         weights = program or find_program(folder, allow_pickle=allow_pickle) or open_weights
         parts = _with_weights(parts, weights, task, stored_task, options, strict=strict)
