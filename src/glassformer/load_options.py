@@ -28,8 +28,7 @@ from glassformer.hub.find import is_adapter_folder
 from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS, Keys
 from glassformer.weights.header import read_file_header
-from glassformer.weights.layout import foreign_weights
-from glassformer.weights.onnx_files import is_program
+from glassformer.weights.layout import foreign_weights, is_program
 from glassformer.weights.read import WeightFiles, open_checkpoint
 
 ACCEPTED = frozenset(

@@ -47,6 +47,7 @@ from glassformer.models import (
 )
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.weights.layout import find_program, folder_of
 from glassformer.weights.load import LoadReport, carried_tensors, export_weights, load_weights
 from glassformer.weights.names import WeightNames
 from glassformer.weights.onnx_files import checked_weights, find_program, folder_of

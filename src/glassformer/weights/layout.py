@@ -1,4 +1,4 @@
-"""Find the weight files of a model folder: a single file, or an index and its shards."""
+"""Find the weight files of a model folder: a single file, or an index and its shards; or an ONNX file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.errors import WeightsError
+from glassformer.errors import UnsupportedError, WeightsError
 from glassformer.files import check_link, error_reason, read_json_object, safe_repr
 from glassformer.weights.header import MAX_TENSORS
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+PROGRAM_SUFFIX, PROGRAM_SUBFOLDER, PROGRAM = ".onnx", "onnx", "model.onnx"
 MAX_SHARDS = 10_000  # each is opened: an index of a damaged or hostile folder may name any number
 
 
@@ -65,6 +66,47 @@ def find_weights(folder: Path, *, allow_pickle: bool = False) -> CheckpointLayou
         f"{folder}: which weights to read is not clear: looked for {SINGLE}, {INDEX}, {PICKLED_SINGLE}, "
         f"{PICKLED_INDEX} and a single *.pt; found {', '.join(map(safe_repr, pickles[:5]))}"
     )
+
+
+def is_program(name: object) -> bool:
+    """Whether a name is that of an ONNX file that is there."""
+    return isinstance(name, (str, Path)) and str(name).endswith(PROGRAM_SUFFIX) and os.path.isfile(name)
+
+
+def find_program(folder: Path, *, allow_pickle: bool = False) -> Path | None:
+    """The ONNX file that a folder's model is to be run from; None where it holds other weights, or no such file.
+
+    Raises: UnsupportedError: programs of steps of generation alone. WeightsError: several, none of which is the usual
+        one; a link that leads out of the folder.
+    """
+    own = (SINGLE, INDEX, *((PICKLED_SINGLE, PICKLED_INDEX) if allow_pickle else ()))
+    if any((folder / name).is_file() for name in own):
+        return None
+    for path in (folder / PROGRAM, folder / PROGRAM_SUBFOLDER / PROGRAM):
+        if path.is_file() or path.is_symlink():
+            check_link(folder, path)
+            return path
+    paths = sorted(path for place in (folder, folder / PROGRAM_SUBFOLDER) for path in place.glob(f"*{PROGRAM_SUFFIX}"))
+    if len(paths) > 1 and (folder / "step.onnx") in paths:
+        raise UnsupportedError(
+            f"{folder}: holds an encoder and a step of text generation, which are not run here; load the model that "
+            "they were exported from"
+        )
+    if len(paths) > 1:
+        names = ", ".join(safe_repr(path.relative_to(folder).as_posix()) for path in paths[:5])
+        raise WeightsError(f"{folder}: holds {len(paths)} ONNX files, none of them {PROGRAM}; name one of {names}")
+    for path in paths:
+        check_link(folder, path)
+    return paths[0] if paths else None
+
+
+def folder_of(location: str | Path) -> tuple[str | Path, Path | None]:
+    """A model's folder, and the ONNX file in it, or in its subfolder `onnx`, where that is what was named."""
+    if not is_program(location):
+        return location, None
+    program = Path(location)
+    own, above = program.parent, program.parent.parent
+    return own if (own / "config.json").is_file() or not (above / "config.json").is_file() else above, program
 
 
 def _file_names(folder: Path) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""ONNX files of a model folder: find them, and check them before an engine opens them.
+"""ONNX files: checked before an engine opens them.
 
     model.onnx · onnx/model.onnx        as `glassformer export`, optimum and sentence-transformers write them
       └ model.onnx.data                 weights of large models: inside the folder, and as long as the file says
@@ -8,18 +8,15 @@ Source: the ONNX standard, "ONNX IR", external tensor data.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from glassformer.errors import UnsupportedError, WeightsError, import_optional
+from glassformer.errors import WeightsError, import_optional
 from glassformer.files import check_link, is_int, read_bytes, safe_repr
-from glassformer.weights.layout import INDEX, PICKLED_INDEX, PICKLED_SINGLE, SINGLE
 
-SUFFIX, SUBFOLDER, PROGRAM = ".onnx", "onnx", "model.onnx"
 MAX_BYTES = 2**31
 """A protocol buffer holds no more."""
 PACKED_VALUES = {"INT4": 2, "UINT4": 2, "FLOAT4E2M1": 2, "INT2": 4, "UINT2": 4}
@@ -38,47 +35,6 @@ class OnnxWeight:
     shape: tuple[int, ...]
     dtype: str
     is_table: bool
-
-
-def is_program(name: object) -> bool:
-    """Whether a name is that of an ONNX file that is there."""
-    return isinstance(name, (str, Path)) and str(name).endswith(SUFFIX) and os.path.isfile(name)
-
-
-def find_program(folder: Path, *, allow_pickle: bool = False) -> Path | None:
-    """The ONNX file that a folder's model is to be run from; None where it holds other weights, or no such file.
-
-    Raises: UnsupportedError: programs of steps of generation alone. WeightsError: several, none of which is the usual
-        one; a link that leads out of the folder.
-    """
-    own = (SINGLE, INDEX, *((PICKLED_SINGLE, PICKLED_INDEX) if allow_pickle else ()))
-    if any((folder / name).is_file() for name in own):
-        return None
-    for path in (folder / PROGRAM, folder / SUBFOLDER / PROGRAM):
-        if path.is_file() or path.is_symlink():
-            check_link(folder, path)
-            return path
-    paths = sorted(path for place in (folder, folder / SUBFOLDER) for path in place.glob(f"*{SUFFIX}"))
-    if len(paths) > 1 and (folder / "step.onnx") in paths:
-        raise UnsupportedError(
-            f"{folder}: holds an encoder and a step of text generation, which are not run here; load the model that "
-            "they were exported from"
-        )
-    if len(paths) > 1:
-        names = ", ".join(safe_repr(path.relative_to(folder).as_posix()) for path in paths[:5])
-        raise WeightsError(f"{folder}: holds {len(paths)} ONNX files, none of them {PROGRAM}; name one of {names}")
-    for path in paths:
-        check_link(folder, path)
-    return paths[0] if paths else None
-
-
-def folder_of(location: str | Path) -> tuple[str | Path, Path | None]:
-    """A model's folder, and the ONNX file in it, or in its subfolder `onnx`, where that is what was named."""
-    if not is_program(location):
-        return location, None
-    program = Path(location)
-    own, above = program.parent, program.parent.parent
-    return own if (own / "config.json").is_file() or not (above / "config.json").is_file() else above, program
 
 
 def checked_weights(path: Path) -> list[OnnxWeight]:
