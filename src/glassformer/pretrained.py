@@ -50,7 +50,6 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.layout import find_program, folder_of
 from glassformer.weights.load import LoadReport, carried_tensors, export_weights, load_weights
 from glassformer.weights.names import WeightNames
-from glassformer.weights.onnx_files import checked_weights, find_program, folder_of
 from glassformer.weights.quantised import quantisation_config
 from glassformer.weights.quantised_layout import CONFIG_KEY, QuantisedFiles
 from glassformer.weights.read import WeightFiles
