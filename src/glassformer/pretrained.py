@@ -296,6 +296,7 @@ def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadO
         WeightsError: the file is damaged, or of another model.
     """
     from glassformer.engine.onnx_network import STATES, OnnxNetwork, OnnxProgram
+    from glassformer.weights.onnx_files import checked_weights
 
     if parts.own_head:
         raise UnsupportedError(f"{path} is run by ONNX Runtime as a whole and takes no other head; leave head= out")
