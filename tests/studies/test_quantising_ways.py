@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from glassformer import load
+from glassformer.compression.folding import norm_readers
 from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear, quantised_layers
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import open_run
+from glassformer.files import read_json_object
 from glassformer.runs.config import parse_config
 from glassformer.studies.trained import configured_trainer, train_run
 from glassformer.studies.ways import Source, find_way
@@ -119,3 +121,44 @@ def test_a_quantised_folder_is_not_quantised_again(source: Source, tmp_path: Pat
     again = Source(tmp_path / "out", source.config, source.train, source.calibration, source.validation)
     with pytest.raises(ConfigError, match="cannot be quantised again"):
         way(again, way.parse({}), tmp_path / "twice")
+
+
+def test_a_post_norm_network_has_nothing_to_fold_into(source: Source, tmp_path: Path) -> None:
+    for name, options in (("int8", {"smooth": True}), ("int4", {"method": "awq", "group": 8})):
+        way = find_way(name)
+        with pytest.raises(ConfigError, match="no norm of this model is read by linear layers alone"):
+            way(source, way.parse({**options, "fold": True}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("int8-static", {"smooth": True, "method": "gptq"}), ("int4", {"method": "awq", "group": 8})]
+)
+def test_factors_fold_into_the_norms_of_a_decoder(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    values = sizes_values(tmp_path)
+    del values["study"]
+    shape = {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}
+    lines = ["time flies like an arrow", "fruit flies like a banana"] * 8
+    (tmp_path / "texts.csv").write_text("text\n" + "\n".join(lines) + "\n")
+    values |= {"task": "generate", "scratch": shape}
+    values["data"] = {name: str(tmp_path / "texts.csv") for name in ("train", "validation")}
+    config = parse_config(values)
+    train_run(config, configured_trainer(config), evaluate=False)
+    run = open_run(config.output)
+    large = load(run.folder / "model")
+    for readers in norm_readers(large.network):  # outliers: some channels of what the layers read are large
+        readers.fold(torch.tensor([40.0, *[1.0] * 15]))
+    large.save_pretrained(tmp_path / "outliers")
+    source = Source(tmp_path / "outliers", run.config, None, run.splits[0], run.splits[1])
+    way = find_way(name)
+    tables = way(source, way.parse({**options, "fold": True}), tmp_path / "out")
+    scaled = next(table for table in tables if "scaled by" in table.headings)
+    assert {row[2] for row in scaled.rows} == {"norm", ""}
+    assert all(row[2] == "" for row in scaled.rows if row[0].endswith((".out", ".down")))
+    config_of = read_json_object(tmp_path / "out" / "config.json", DataError)
+    assert config_of["quantization_config"]["quant_method"] == "compressed-tensors"  # others read it too
+    model = load(tmp_path / "out", strict=True)
+    ids = torch.tensor([[3, 4, 5, 6, 3]])
+    with torch.inference_mode():
+        exact, close = (x(input_ids=ids).logits for x in (large, model))
+    assert float((exact - close).abs().max()) < 0.15 * float(exact.abs().max())

@@ -5,8 +5,8 @@
 A weight that is multiplied by s has the same absolute error, which is divided by s again. Which weights are salient is
 a matter of their inputs, not of their own size.
 
-Source: Lin et al. 2024, "AWQ", sections 3.2 and 3.3. Differs: s is applied to the layer's inputs, not folded into the
-layer before; the error is computed from the second moments of the inputs, not from samples.
+Source: Lin et al. 2024, "AWQ", sections 3.2 and 3.3. Differs: s is folded into a norm (`folding.py`) or applied to
+the layer's inputs, not folded into other layers; the error is that of the second moments of the inputs, not of samples.
 """
 
 from __future__ import annotations

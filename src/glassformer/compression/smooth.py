@@ -6,8 +6,8 @@ A few channels of a transformer's activations are many times as large as the oth
 reach them: what is left of the others are few levels. Divided by s, channels are of one size; weights take the rest.
 α says how much of it migrates, and is chosen for each layer, by the error of its outputs on calibration tokens.
 
-Source: Xiao et al. 2023, "SmoothQuant", section 4. Differs: α is chosen for each layer; and s is applied to the layer's
-inputs, not folded into the norm before it: in a post-norm network the residual stream reads the norm's output too.
+Source: Xiao et al. 2023, "SmoothQuant", section 4. Differs: α is chosen for each layer, or for all that read one norm;
+a layer that reads no norm alone is scaled at its own inputs (`folding.py` says which).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The folder stores levels and scales in compressed-tensors' layout. The methods a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.compression.awq import activation_aware_factors, searched_round
 from glassformer.compression.calibrate import calibrated_grid
+from glassformer.compression.folding import norm_readers
 from glassformer.compression.gptq import gptq
 from glassformer.compression.layer_inputs import LayerInputs, recorded_inputs
 from glassformer.compression.quantise import LevelGrid, Levels, Scheme, round_to_nearest
@@ -27,6 +28,7 @@ from glassformer.compression.sensitivity import Sensitivity, sensitivity_sweep
 from glassformer.compression.smooth import best_factors
 from glassformer.core.flow import Output
 from glassformer.core.quantised import bytes_of_levels, check_not_quantised
+from glassformer.errors import ConfigError
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import Table, byte_amount, number
@@ -42,6 +44,15 @@ Keep = Annotated[Sequence[str], Doc("Layers that stay in floating point, by patt
 Wide = Annotated[
     NonNegativeInt, Doc("Sensitive layers that stay in floating point: how many, chosen by a sweep over all layers.")
 ]
+Fold = Annotated[
+    bool,
+    Doc(
+        "Scale only inputs whose factors fold into the norm before the layer, so that other libraries read the folder. "
+        "Others keep factors of their own otherwise."
+    ),
+]
+Choose = Callable[[Tensor, LayerInputs], Tensor | None]
+"""(weight [rows, columns], its inputs) → factors of the inputs [columns]; None: they gain too little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +63,7 @@ class Int8Options(Schema):
     smooth: Annotated[bool, Doc("SmoothQuant: outliers of inputs migrate to the weights; needs calibration rows.")] = (
         False
     )
+    fold: Fold = False
     method: Annotated[
         Literal["nearest", "gptq"], Doc("Rounding of weights: nearest needs no data; gptq needs calibration rows.")
     ] = "nearest"
@@ -77,6 +89,7 @@ class Int4Options(Schema):
         Doc("Method: nearest needs no data; gptq and awq need calibration rows."),
     ] = "gptq"
     group: Annotated[Count, Doc("Group size: neighbouring weights that share a scale; it must divide all widths.")] = 32
+    fold: Fold = False
     embeddings: Embeddings = True
     keep: Keep = ()
     wide: Wide = 0
@@ -91,10 +104,10 @@ class Int8(Way[Int8Options]):
         work = _Work(source, "int8", Scheme(8), "dynamic", options.keep, options.wide, progress)
         by_data = options.smooth or options.method == "gptq"
         inputs = work.record(hessian=options.method == "gptq") if by_data else {}
-        factors = _smoothing(work.layers, inputs) if options.smooth else {}
-        rounding = _rounding(options.method, inputs, factors)
-        work.finish(output, embeddings=options.embeddings, factors=factors, rounding=rounding)
-        return [*work.tables, *([_factor_table(work.layers, factors)] if options.smooth else [])]
+        if options.smooth:
+            work.scale(inputs, _smoothed, fold=options.fold)
+        work.finish(output, embeddings=options.embeddings, rounding=work.rounding(options.method, inputs))
+        return work.tables
 
 
 class Int8Static(Way[Int8StaticOptions]):
@@ -107,12 +120,13 @@ class Int8Static(Way[Int8StaticOptions]):
     ) -> Sequence[Table]:
         work = _Work(source, "int8-static", Scheme(8), "static", options.keep, options.wide, progress)
         inputs = work.record(hessian=options.method == "gptq")
-        factors = _smoothing(work.layers, inputs) if options.smooth else {}
-        rounding = _rounding(options.method, inputs, factors)
-        if factors:  # ranges are those of the inputs times their factors
-            inputs = work.record(factors)
+        if options.smooth:
+            work.scale(inputs, _smoothed, fold=options.fold)
+        rounding = work.rounding(options.method, inputs)
+        if work.scaled:  # ranges are those of the inputs times their factors
+            inputs = work.record(work.factors)
         grids = {path: calibrated_grid(x.histogram, options.calibration) for path, x in inputs.items()}
-        work.finish(output, embeddings=options.embeddings, factors=factors, grids=grids, rounding=rounding)
+        work.finish(output, embeddings=options.embeddings, grids=grids, rounding=rounding)
         return [*work.tables, _range_table(inputs, grids)]
 
 
@@ -127,21 +141,19 @@ class Int4(Way[Int4Options]):
         for path, layer in work.layers.items():
             scheme.grouped(layer.weight, path)  # before minutes of calibration
         inputs = {} if options.method == "nearest" else work.record(hessian=True)
-        factors = {}
         if options.method == "awq":
-            factors = _chosen(
-                {path: activation_aware_factors(work.layers[path].weight, x, scheme) for path, x in inputs.items()}
-            )
-
-        rounding = _rounding("searched" if options.method != "gptq" else "gptq", inputs, factors)
-        work.finish(output, embeddings=options.embeddings, factors=factors, rounding=rounding)
-        return [*work.tables, *([_factor_table(work.layers, factors)] if options.method == "awq" else [])]
+            work.scale(inputs, lambda weight, x: activation_aware_factors(weight, x, scheme), fold=options.fold)
+        rounding = work.rounding("gptq" if options.method == "gptq" else "searched", inputs)
+        work.finish(output, embeddings=options.embeddings, rounding=rounding)
+        return work.tables
 
 
 class _Work:
     """A model that is being quantised: its layers, what they read, and the folder at the end.
 
-    tables: of sizes, and of the sensitivity sweep, where layers are chosen by one
+    tables: of sizes, of scaled inputs, and of the sensitivity sweep, where layers are chosen by one
+    factors: of the inputs of layers that multiply by them, by path [columns]
+    scaled: of all layers whose inputs are scaled, also by the norm before them, by path [columns]
     """
 
     def __init__(
@@ -159,6 +171,8 @@ class _Work:
         check_not_quantised(self.network, "quantised again")
         self.keep = list(keep)
         self.tables: list[Table] = []
+        self.factors: dict[str, Tensor] = {}
+        self.scaled: dict[str, Tensor] = {}
         if wide:
             report = self._sweep()
             self.keep += report.most_sensitive(wide)
@@ -185,6 +199,48 @@ class _Work:
             run_calibration(self.source, self.way, self.progress)
         return inputs
 
+    def scale(self, inputs: Mapping[str, LayerInputs], choose: Choose, *, fold: bool) -> None:
+        """Choose factors of inputs; those of layers behind a norm, which all its readers share, are folded into it.
+
+        Args:
+            fold: leave the others as they are
+        Raises: ConfigError: there are no such layers, and `fold` asks for them.
+        """
+        behind = [readers for readers in norm_readers(self.network) if readers.layers.keys() & self.layers.keys()]
+        if fold and not behind:
+            raise ConfigError(
+                f"{self.way}: fold is true, and no norm of this model is read by linear layers alone: in a post-norm "
+                "network (BERT) the residual stream reads it too; leave fold out, and layers scale their inputs"
+            )
+        for readers in behind:
+            paths = [path for path in readers.layers if path in self.layers]
+            chosen = choose(torch.cat([self.layers[path].weight for path in paths]), inputs[paths[0]])
+            if chosen is not None:
+                readers.fold(chosen)
+                self.scaled |= dict.fromkeys(paths, chosen)
+        folded, shared = set(self.scaled), {path for readers in behind for path in readers.layers}
+        for path, x in inputs.items():
+            if not fold and path not in shared and (chosen := choose(self.layers[path].weight, x)) is not None:
+                self.factors[path] = self.scaled[path] = chosen
+        self.tables.append(_factor_table(self.layers, self.scaled, folded))
+
+    def rounding(self, method: str, inputs: Mapping[str, LayerInputs]) -> Rounding:
+        """How weights become levels: "nearest", "searched" (nearest on narrowed grids) or "gptq".
+
+        Args:
+            inputs: before they were scaled
+        """
+
+        def rounding(path: str, weight: Tensor, scheme: Scheme) -> Levels:
+            if method != "gptq":
+                return (round_to_nearest if method == "nearest" else searched_round)(weight, scheme, path)
+            hessian = inputs[path].hessian
+            if path in self.scaled:  # the layer reads x · f
+                hessian = hessian * self.scaled[path] * self.scaled[path][:, None]
+            return gptq(weight, hessian, scheme, path)
+
+        return rounding
+
     def finish(self, output: Path, *, embeddings: bool, **options: Any) -> None:
         """Quantise the network and write the folder."""
         before = sum(parameter.nbytes for parameter in self.network.parameters())
@@ -194,6 +250,7 @@ class _Work:
             inputs=self.inputs,
             keep=self.keep,
             embeddings=Scheme(8) if embeddings else None,
+            factors=self.factors,
             **options,
         )
         self.source.model.save_pretrained(output)
@@ -209,36 +266,17 @@ def _main_tensor(output: Output) -> Tensor:
     return next(x for x in tensors if x is not None)
 
 
-def _rounding(method: str, inputs: Mapping[str, LayerInputs], factors: Mapping[str, Tensor]) -> Rounding:
-    """How weights become levels: "nearest", "searched" (nearest on narrowed grids) or "gptq"."""
-
-    def rounding(path: str, weight: Tensor, scheme: Scheme) -> Levels:
-        if method != "gptq":
-            return (round_to_nearest if method == "nearest" else searched_round)(weight, scheme, path)
-        hessian = inputs[path].hessian
-        if path in factors:  # the layer reads x · f
-            hessian = hessian * factors[path] * factors[path][:, None]
-        return gptq(weight, hessian, scheme, path)
-
-    return rounding
+def _smoothed(weight: Tensor, inputs: LayerInputs) -> Tensor | None:
+    return best_factors(weight, inputs, Scheme(8))
 
 
-def _chosen(factors: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-    return {path: x for path, x in factors.items() if x is not None}
-
-
-def _smoothing(layers: Mapping[str, nn.Linear], inputs: Mapping[str, LayerInputs]) -> dict[str, Tensor]:
-    """Factors of the layers that gain by them."""
-    return _chosen({path: best_factors(layers[path].weight, x, Scheme(8)) for path, x in inputs.items()})
-
-
-def _factor_table(layers: Mapping[str, nn.Linear], factors: Mapping[str, Tensor]) -> Table:
-    """The layers whose inputs are scaled, and how far the factors of their channels are apart."""
-    rows = [
-        [path, number(float(factors[path].max() / factors[path].min())) if path in factors else "not scaled"]
-        for path in layers
-    ]
-    return Table(["layer", "largest / smallest factor of a channel"], rows, caption="Scaled inputs")
+def _factor_table(layers: Mapping[str, nn.Linear], scaled: Mapping[str, Tensor], folded: Container[str]) -> Table:
+    """The layers whose inputs are scaled, by what, and how far the factors of their channels are apart."""
+    rows = []
+    for path in layers:
+        spread = number(float(scaled[path].max() / scaled[path].min())) if path in scaled else "not scaled"
+        rows.append([path, spread, "" if path not in scaled else "norm" if path in folded else "layer"])
+    return Table(["layer", "largest / smallest factor of a channel", "scaled by"], rows, caption="Scaled inputs")
 
 
 def _range_table(inputs: Mapping[str, LayerInputs], grids: Mapping[str, LevelGrid]) -> Table:
