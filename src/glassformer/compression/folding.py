@@ -63,8 +63,9 @@ def norm_readers(network: nn.Module) -> list[NormReaders]:
     every = []
     for path, block in network.named_modules():
         for norm, layers in _reads(block):
-            own = [norm.weight, *(x.weight for x in layers.values())] if isinstance(norm, LayerNorm | RMSNorm) else []
-            if own and layers and all(x is not None and uses[id(x)] == 1 for x in own):
+            if not isinstance(norm, LayerNorm | RMSNorm) or norm.weight is None or not layers:
+                continue
+            if all(uses[id(x)] == 1 for x in (norm.weight, *(layer.weight for layer in layers.values()))):
                 every.append(NormReaders(norm, {f"{path}.{name}": layer for name, layer in layers.items()}))
     return every
 
