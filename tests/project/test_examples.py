@@ -16,6 +16,7 @@ from glassformer.files.schema import parse
 from glassformer.runs.config import RunConfig, as_list, parse_config
 from glassformer.runs.folder import read_config
 from glassformer.runs.several import RUNS, split_runs
+from glassformer.studies.few_labels import FewLabelsConfig, read_few_labels
 from glassformer.studies.shrink import ShrinkPlan
 from glassformer.studies.study import parse_study
 from glassformer.studies.training import TrainingEvaluator
@@ -24,7 +25,9 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "examples").glob("*.yaml"))
 RECIPES = [path for path in FILES if "shrink" in read_config(path)]
 """Of variants of a model that another example trains."""
-EXAMPLES = [path for path in FILES if path not in RECIPES]
+FEW_LABELS = [path for path in FILES if "few_labels" in read_config(path)]
+"""Comparisons of methods by the number of labels."""
+EXAMPLES = [path for path in FILES if path not in (*RECIPES, *FEW_LABELS)]
 
 
 def config_of(found: dict[str, Any], folder: str | None = None) -> RunConfig:
@@ -67,6 +70,18 @@ def test_a_recipe_of_variants_is_read(path: Path) -> None:
     assert values["output"] == f"runs/{path.stem}" and f"glassformer shrink examples/{path.name}" in text
     trained = Path(values["model"]).name
     assert f"glassformer train examples/{trained}.yaml" in text and ROOT / "examples" / f"{trained}.yaml" in EXAMPLES
+    for page in ("docs/results.md", "examples/README.md"):
+        assert f"| `{path.name}` |" in (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("path", FEW_LABELS, ids=lambda path: path.stem)
+def test_an_example_of_few_labels_is_read(path: Path, shared: Path) -> None:
+    values, text = read_config(path), path.read_text()
+    config = parse(FewLabelsConfig, values)
+    assert config.output == f"runs/{path.stem}" and f"glassformer few-labels examples/{path.name}" in text
+    assert f"glassformer data fetch {values['data']['fetch']}" in text
+    rows = read_few_labels(replace(config.data, folder=str(shared / "data"), limit=500), config.few_labels)
+    assert len(rows.pool) > 400 and rows.test is not None and len(rows.test) == config.few_labels.test_limit
     for page in ("docs/results.md", "examples/README.md"):
         assert f"| `{path.name}` |" in (ROOT / page).read_text()
 

@@ -510,8 +510,45 @@ def test_points_have_the_colours_of_their_curves_where_some_have_none(tmp_path: 
     report = replace(report, points=points[1:], options=ReportOptions(cost="seconds"))
     curves, trade_off = report.charts()
     assert isinstance(curves, Series) and isinstance(trade_off, TradeOff)
-    assert [line.group for line in curves.lines] == ["a", "b"] and list(trade_off.groups) == ["a", "b", "zero"]
+    assert [line.group for line in curves.lines] == ["a", "b", "zero"] and curves.lines[-1].dashed
+    assert list(curves.lines[-1].x) == [8, 16] and curves.lines[-1].y[0] == curves.lines[-1].y[1]
+    assert list(trade_off.groups) == ["a", "b", "zero"]
     assert [(x.name, x.group, x.mark) for x in trade_off.points][:2] == [
         ("zero", "zero", ""),
         ("a, 8 rows", "a", "8 rows"),
     ]
+
+
+def test_intervals_over_rows_and_seeds_resample_both(tmp_path: Path) -> None:
+    """Seeds that differ widen the interval beyond that of the rows; equal seeds leave it as it is."""
+
+    def evaluate(cell: Cell) -> Any:
+        draw = np.random.default_rng(0).random(200)
+        shift = 0.2 * (cell.seed - 1) if cell["method"] == "moody" else 0.0
+        return scored({"accuracy": draw < 0.5 + shift}, {"seconds": 1.0})
+
+    def width(intervals: Any, method: str) -> float:
+        options = ReportOptions(intervals=intervals)
+        report = Study({"method": ["calm", "moody"]}, evaluate, tmp_path, seeds=[0, 1, 2], options=options).run()
+        own = next(x.metrics["accuracy"] for x in report.points if x.levels["method"] == method)
+        assert own.low is not None and own.high is not None
+        return own.high - own.low
+
+    assert width("both", "calm") == pytest.approx(width("rows", "calm"))
+    assert width("both", "moody") > 1.5 * width("rows", "moody")
+
+
+def test_the_winner_of_each_number_is_named_with_those_that_may_be_as_good(tmp_path: Path) -> None:
+    right = {("a", 8): 0.5, ("b", 8): 0.52, ("c", 8): 0.2, ("a", 16): 0.9, ("b", 16): 0.5, ("c", 16): 0.2}
+
+    def evaluate(cell: Cell) -> Any:
+        draw = np.random.default_rng(len(cell["method"]) + ord(cell["method"][0])).random(300)
+        return scored({"accuracy": draw < right[cell["method"], cell["labels"]]})
+
+    options = ReportOptions(winners=True)
+    factors = {"method": ["a", "b", "c"], "labels": [8, 16]}
+    report = Study(factors, evaluate, tmp_path, options=options).run()
+    first, second = report.winners
+    assert {first.name, *first.equal} == {"a", "b"} and (second.name, second.equal) == ("a", [])
+    assert report.finding == f"With 16 labels, a is best ({second.value:.3f}), beyond chance."
+    assert "not distinguishable from it:" in report.sentences[0]

@@ -132,6 +132,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         ("--task", "-t"),
     ),
     "ShrinkOptions.settings": ("--set",),
+    "FewLabelsOptions.settings": ("--set",),
+    "FewLabelsOptions.model": ("--model", "-m"),
     "EncodingOptions.truncate": ("--truncate/--no-truncate",),
     "DocumentOptions.gitignore": ("--gitignore/--no-gitignore",),
     "LookOptions.heads": ("--head",),
@@ -177,6 +179,8 @@ READERS: dict[str, str] = {
     "AttributionRequest.at": "glassformer.inspect.numbers:parse_token",
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
     "ShrinkOptions.to": "glassformer.cli.options:comma_separated",
+    "FewLabelsOptions.methods": "glassformer.cli.options:comma_separated",
+    "FewLabelsOptions.labels": "glassformer.cli.options:comma_separated_numbers",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",
     **dict.fromkeys(
         ("CorpusSearchOptions.head", "CorpusSearchOptions.neuron", "CorpusSearchOptions.attention"),
@@ -369,6 +373,11 @@ def value_of(text: str) -> Any:
 def comma_separated(text: str) -> list[str]:
     """The parts of `fp32,int8`."""
     return [part for part in map(str.strip, text.split(",")) if part]
+
+
+def comma_separated_numbers(text: str) -> list[int]:
+    """The whole numbers of `8,16,32`. Raises: ConfigError: a part that is none."""
+    return [convert(int, value_of(part), text) for part in comma_separated(text)]
 
 
 def read_schema(text: str) -> Any:

@@ -29,6 +29,81 @@ class StudyOptions(Schema):
             check_html_path(self.html)
 
 
+USUAL_METHODS = ("naive-bayes", "nearest-neighbours", "label-names", "contrastive", "fine-tuning")
+"""Methods that are compared by default: each needs the sentence encoder alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewLabelsOptions(Schema):
+    """Which rows, methods and numbers of labels are compared."""
+
+    columns: ColumnMapping = field(default_factory=dict)
+    data: Annotated[
+        Sequence[str],
+        Doc("File of labelled rows; rows whose label is empty count as unlabelled; repeatable.", DATA),
+    ] = ()
+    unlabelled: Annotated[Sequence[str], Doc("File of rows without labels; repeatable.", DATA)] = ()
+    test: Annotated[
+        Sequence[str],
+        Doc(
+            "File of test rows; repeatable. Default: a quarter of the labelled rows, of few by cross-validation.", DATA
+        ),
+    ] = ()
+    separator: Annotated[str | None, Doc("What is between several labels in a cell, such as '|'.", DATA)] = None
+    model: Annotated[str | None, Doc("Sentence encoder: a folder, or a name.")] = None
+    methods: Annotated[
+        Sequence[str] | None,
+        Doc("Methods, separated by commas. Default: those of the configuration, or five usual ones."),
+    ] = None
+    labels: Annotated[
+        Sequence[int] | None, Doc("Numbers of labels, separated by commas. Default: 8,16,32,64,128,220.")
+    ] = None
+    settings: Annotated[
+        Mapping[str, Any], Doc("Option of a method, by its path: contrastive.steps=100; repeatable.")
+    ] = field(default_factory=dict)
+    seeds: Annotated[Seeds | None, Doc("Random seeds: how many, or a list: 0,1,2. Default: 3.")] = None
+    output: Annotated[str | None, Doc("Output folder of the study.")] = None
+    html: Annotated[Path | None, Doc("Write the report to this HTML file (self-contained).")] = None
+
+    def validate(self) -> None:
+        if self.html is not None:
+            check_html_path(self.html)
+        if wrong := [path for path in self.settings if "." not in path]:
+            raise ConfigError(f"settings= {safe_repr(wrong[0])} names no option of a method: METHOD.OPTION=VALUE")
+
+    def apply(self, values: dict[str, Any], reading: Mapping[str, Any]) -> None:
+        """Override values of a configuration.
+
+        Args:
+            reading: how the files of these options are read
+        """
+        named: dict[str, Any] = {"model": self.model, "output": self.output}
+        named |= {"data.train": [*self.data] or None, "data.validation": [*self.test] or None}
+        named |= {"few_labels.unlabelled": [*self.unlabelled] or None, "few_labels.separator": self.separator}
+        named |= {"few_labels.labels": None if self.labels is None else [*self.labels]}
+        for path, value in named.items():
+            if value is not None:
+                set_value(values, path, value)
+        if self.data and reading:
+            set_value(values, "data.format", dict(reading))
+        for role, column in self.columns.items():
+            set_value(values, f"data.columns.{role}", column)
+        section = values.setdefault("few_labels", {})
+        if self.methods is not None:
+            known = section.get("methods")
+            section["methods"] = {name: known.get(name) if isinstance(known, dict) else None for name in self.methods}
+        if self.settings and not isinstance(section.get("methods"), dict):
+            section["methods"] = dict.fromkeys(section.get("methods") or USUAL_METHODS)
+        for path, value in self.settings.items():
+            method, _, option = path.partition(".")
+            if method not in section["methods"]:
+                raise ConfigError(
+                    f"settings= names {safe_repr(method)}; the methods are: {', '.join(section['methods'])}"
+                )
+            section["methods"][method] = section["methods"][method] or {}
+            set_value(values, f"few_labels.methods.{method}.options.{option}", value)
+
+
 GATE = "Gate"
 
 

@@ -61,8 +61,9 @@ class ReportOptions(Schema):
     cost: which cost the metric is drawn over
     area: which cost is the area of a point there
     compare: factors whose levels are compared with the first; None = all but numbers and `columns`
-    intervals: over "seeds", where there are several, or over "rows", for which seeds are averaged; None = over seeds,
-        and with a language model over rows
+    intervals: over "seeds", where there are several, or over "rows", for which seeds are averaged, or over "both",
+        which are resampled together; None = over seeds, and with a language model over rows
+    winners: whether a sentence for each number of `over` says which combination is best there
     """
 
     metric: str | None = None
@@ -74,7 +75,8 @@ class ReportOptions(Schema):
     cost: str | None = None
     area: str | None = None
     compare: list[str] | None = None
-    intervals: Literal["seeds", "rows"] | None = None
+    intervals: Literal["seeds", "rows", "both"] | None = None
+    winners: bool = False
 
     def check(self, factors: Mapping[str, Sequence[Level]]) -> None:
         """Check the factors and levels that are named. Raises: ConfigError: there is no such one."""
@@ -233,16 +235,45 @@ class Effect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Winner:
+    """The best of the combinations that share a number, such as one of labels.
+
+    number: of the factor of the horizontal axis
+    name, value: of the best, by the main metric
+    equal: those whose paired difference to it may be chance
+    """
+
+    number: float
+    name: str
+    value: float
+    equal: list[str]
+
+    def sentence(self, over: str) -> str:
+        """Which is best, and of which others that is not certain."""
+        best = f"With {written(self.number)} {over}, {self.name} is best ({self.value:.3f})"
+        return (
+            f"{best}; not distinguishable from it: {', '.join(self.equal)}."
+            if self.equal
+            else f"{best}, beyond chance."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Example:
-    """A row that systems answer differently: the right answer, and that of each by name."""
+    """A row that systems answer differently: the right answer, and that of each by name.
+
+    text: the input of the row, where it is shown
+    """
 
     test_set: str
     reference: str
     outputs: dict[str, str]
+    text: str = ""
 
 
 STUDY_KEYS = (
     *("factors", "seeds", "metric", "higher", "methods", "options", "planned", "cells", "points", "effects", "lines"),
+    "winners",
     *("table", "sentences", "notes", "facts", "examples", "details"),
 )
 
@@ -263,6 +294,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     notes: what one has to know to defend the table
     examples: rows that the combinations answer differently
     details: what was done in each cell
+    winners: for each number of `over` the best combination, where `options.winners` asks for them
     """
 
     factors: dict[str, list[Level]]
@@ -278,6 +310,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     notes: list[str] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
     details: list[Table] = field(default_factory=list)
+    winners: list[Winner] = field(default_factory=list)
 
     @property
     def seeds(self) -> list[int]:
@@ -312,9 +345,10 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     @property
     def caption(self) -> str:
         """The caption of the table."""
-        several, rows = len(self.seeds) > 1, self.options.intervals == "rows"
+        several, rows = len(self.seeds) > 1, self.options.intervals != "seeds" and self.options.intervals is not None
         seeds = f"means of the seeds {', '.join(map(str, self.seeds))}, " * several
         over = "t-intervals over them" if several and not rows else "intervals over rows"
+        over += " and seeds" * (several and self.options.intervals == "both")
         left = self.planned - len(self.cells)
         missing = f"; {left} of {self.planned} cells are still to come" if left else ""
         return (
@@ -378,9 +412,13 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         for test_set in dict.fromkeys(x.test_set for x in self.examples):
             shown = [x for x in self.examples if x.test_set == test_set]
             names = list(dict.fromkeys(name for x in shown for name in x.outputs))
-            rows = [[x.reference, *(x.outputs.get(name, "") for name in names)] for x in shown]
+            texts = any(x.text for x in shown)
+            rows = [
+                [*([x.text] if texts else []), x.reference, *(x.outputs.get(name, "") for name in names)] for x in shown
+            ]
             about = f"Different answers: {len(rows)} rows of {test_set}, wrong by at least one, and not by all equally"
-            tables.append(Table(["reference", *names], rows, about, left=len(names) + 1))
+            headings = [*(["text"] if texts else []), "reference", *names]
+            tables.append(Table(headings, rows, about, left=len(headings)))
         return [*tables, *self.details, self._cell_table()]
 
     def _cell_table(self) -> Table:
@@ -430,7 +468,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         panels, cost = self.panels, self.options.cost
         charts: list[Chart] = [self._series(panel, folded=i > 0) for i, panel in enumerate(panels) if self.over]
         at = {**panels[0], **self.options.at}
-        points = [x for x in self.points if x.has(at) and cost in x.costs]
+        flat = {**at, **({self.over: None} if self.over else {})}  # of those without a number of `over`
+        points = [x for x in self.points if (x.has(at) or x.has(flat)) and cost in x.costs]
         if cost is None or not points:
             return charts
         name, unit, size = COSTS.get(cost, (cost, "", 1.0))
@@ -461,6 +500,12 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if numbers and (zero := self.against(panel)) is not None:
             name = zero.label(self.varied) + f", without {self.over}" * (zero.levels[str(self.over)] is None)
             lines.append(_line(name, dict.fromkeys((numbers[0], numbers[-1]), zero.metrics[self.metric]), name))
+        elif len(numbers) > 1:  # without numbers of their own, such as methods that need no labels
+            flat = [x for x in self.points if x.has(panel) and x.levels[str(self.over)] is None]
+            ends = numbers[0], numbers[-1]
+            for x in flat:
+                name = x.label(self.varied)
+                lines.append(_line(name, dict.fromkeys(ends, x.metrics[self.metric]), name))
         return Series(
             title=f"{self.metric}{_of(panel)}", x_label=str(self.over), y_label=self.metric, lines=lines,
             log_x=_is_wide(numbers), wide=not folded, folded=folded,
@@ -529,6 +574,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     def sentences(self) -> list[str]:
         """What curves and differences say, and how sure it is."""
         own = [x for x in self.front if x.metric == self.metric]
+        if self.winners:
+            return [*(x.sentence(str(self.over)) for x in self.winners), *self.crossings]
         if len(own) <= MAX_SENTENCES:
             return [*self.crossings, *(x.sentence for x in own)]
         beyond = sum(x.difference.leaves_out_zero for x in own)
@@ -536,7 +583,9 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
 
     @property
     def finding(self) -> str:
-        """The first crossing, or what all changes together do."""
+        """The winner of the largest number, the first crossing, or what all changes together do."""
+        if self.winners:
+            return self.winners[-1].sentence(str(self.over))
         return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
 
     def remarks(self) -> list[str]:

@@ -17,10 +17,12 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.studies.cells import Cell, CellResult, Level, Levels, is_scale, label_of
-from glassformer.studies.report import Effect, ReportOptions, StudyPoint, StudyReport
+from glassformer.studies.report import Effect, ReportOptions, StudyPoint, StudyReport, Winner
 from glassformer.tasks.metrics.metric import Interval, ResampledScore, greater_is_better
 
 Factors = Mapping[str, Sequence[Level]]
+ROWS = ("rows", "both")
+"""Intervals for which rows are resampled."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +43,27 @@ class _Group:
     def mean(self, metric: str) -> float:
         return fmean(x.value for x in self.scores(metric).values())
 
-    def score(self, metric: str) -> ResampledScore | None:
-        """The mean over seeds, resampled with the same rows for each; None = they are of other rows."""
+    def score(self, metric: str, over: str | None) -> ResampledScore | None:
+        """The mean over seeds, resampled with the same rows for each; None = they are of other rows.
+
+        Args:
+            over: "both" = seeds are resampled too, the same ones for all combinations with as many
+        """
         first, *others = self.scores(metric).values()
         if not others:
             return first
         if len(self.rows) > 1 or not all(first.paired_with(x) for x in others):
             return None
-        resamples = np.mean([first.resamples, *(x.resamples for x in others)], axis=0).tolist()
-        return ResampledScore(self.mean(metric), resamples, first.rows)
+        every = np.array([first.resamples, *(x.resamples for x in others)])
+        if over == "both" and every.size:
+            picks = np.random.default_rng(0).integers(len(every), size=every.shape)
+            every = np.take_along_axis(every, picks, axis=0)
+        return ResampledScore(self.mean(metric), every.mean(0).tolist(), first.rows)
 
     def interval(self, metric: str, over: str | None) -> Interval:
         """The metric with its interval, over rows or over seeds."""
-        score = self.score(metric)
-        if score is not None and (over == "rows" or len(self.results) == 1):
+        score = self.score(metric, over)
+        if score is not None and (over in ROWS or len(self.results) == 1):
             return score.interval
         return mean_over_seeds([Interval(x.value) for x in self.scores(metric).values()])
 
@@ -91,7 +100,10 @@ def study_report(
         replace(group.point(metrics, options.intervals), beyond=_beyond(group, list(groups.values()), metric, options))
         for group in groups.values()
     ]
+    over = options.over or next((name for name, levels in factors.items() if is_scale(levels)), None)
+    winners = _winners(list(groups.values()), over, metric, options) if options.winners and over else []
     return StudyReport(
+        winners=winners,
         factors={name: list(levels) for name, levels in factors.items()},
         metric=metric,
         higher=greater_is_better(metric),
@@ -157,6 +169,25 @@ def _beyond(group: _Group, groups: Sequence[_Group], metric: str, options: Repor
     return _difference(line, group, metric, options.intervals)[0]
 
 
+def _winners(groups: Sequence[_Group], over: str, metric: str, options: ReportOptions) -> list[Winner]:
+    """For each number the best combination, and those whose paired difference to it may be chance.
+
+    Combinations to which the factor does not apply are compared at each number.
+    """
+    numbers = sorted({n for x in groups if isinstance(n := x.levels[over], int | float)})
+    winners, sign = list[Winner](), 1 if greater_is_better(metric) else -1
+    for number in numbers:
+        there = [x for x in groups if x.levels[over] in (number, None)]
+        best = max(there, key=lambda x: sign * x.mean(metric))
+        names = {id(x): label_of({name: level for name, level in x.levels.items() if name != over}) for x in there}
+        others = [x for x in there if x is not best]
+        equal = [x for x in others if not _difference(x, best, metric, options.intervals)[0].leaves_out_zero]
+        winners.append(
+            Winner(number=number, name=names[id(best)], value=best.mean(metric), equal=[names[id(x)] for x in equal])
+        )
+    return winners
+
+
 def _comparisons(factors: Factors, options: ReportOptions) -> list[list[str]]:
     """The factors that are compared: each alone, and all together where each has two levels."""
     several = [name for name, levels in factors.items() if len(levels) > 1 and name != options.columns]
@@ -215,8 +246,8 @@ def _difference(before: _Group, after: _Group, metric: str, over: str | None) ->
     """The paired difference, over seeds or over rows, and that of each seed."""
     its_own, other = after.scores(metric), before.scores(metric)
     seeds = [x.value - (other[seed].value if seed in other else before.mean(metric)) for seed, x in its_own.items()]
-    was, now = before.score(metric), after.score(metric)
-    if over != "rows" and len(seeds) > 1:
+    was, now = before.score(metric, over), after.score(metric, over)
+    if over not in ROWS and len(seeds) > 1:
         return mean_of(seeds).interval, seeds
     if was is not None and now is not None and now.paired_with(was):
         return now.minus(was).interval, seeds

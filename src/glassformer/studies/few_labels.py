@@ -1,0 +1,503 @@
+"""Few labels as a study: which method pays off at how many labels, on your rows, and what it costs.
+
+    rows with labels ──┬─ test rows: a file, a share, or by cross-validation each row once
+                       └─ 8 ⊂ 16 ⊂ 32 ⊂ … nested slices, the same for all methods    ──fit──>  answers for the test
+    rows without       ── without those that are labelled or tested                            rows, F1, intervals
+
+Of N labels a method that has something to choose chooses it within the N. Interrupted, the same command continues.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from glassformer.data.rows import RowSequence
+from glassformer.data.sequence import InMemoryRows
+from glassformer.data.splits import leaks, slices, split
+from glassformer.data.streams import stream_rows
+from glassformer.errors import ConfigError, DataError
+from glassformer.few_labels.method import Method, Setting, find_method, make_method
+from glassformer.few_labels.rows import LabelledTexts, without_leaks
+from glassformer.files import as_path, counted, read_json_object, safe_repr
+from glassformer.files.atomic import write_json
+from glassformer.files.schema import Allowed, Count, Schema, parse
+from glassformer.hub import resolve
+from glassformer.reports.report import plain
+from glassformer.runs.config import DataConfig, as_list
+from glassformer.runs.data import sample_rows
+from glassformer.runs.folder import read_config, seed_folder
+from glassformer.studies.cells import Cell, CellResult, folder_name, scored
+from glassformer.studies.options import USUAL_METHODS, FewLabelsOptions
+from glassformer.studies.report import Example, PlannedCell, PlannedStudy, ReportOptions, StudyReport
+from glassformer.studies.study import CELL, Evaluator, Study, StudyProgress
+from glassformer.tasks.classify.kinds import RegressionTarget, SingleLabel
+from glassformer.tasks.classify.task import labels_of
+from glassformer.tasks.types import Prediction
+
+METHOD, LABELS = "method", "labels"
+ANSWERS = "answers.json"
+SIZES = (8, 16, 32, 64, 128, 220)
+ALL_TESTED_BELOW = 400
+"""Labelled rows below which every one is a test row, by cross-validation: a share of them would be too few."""
+TEST_SHARE = 0.25
+MAX_EXAMPLES = 40
+LEAST_LABELS = 4
+Sizes = Annotated[
+    list[int],
+    Allowed("numbers of labels from 4 up, each once", lambda x: x and min(x) >= LEAST_LABELS and len({*x}) == len(x)),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedMethod(Schema):
+    """A method under a name of its own.
+
+    method: which; None = that of its name
+    options: of the method
+    """
+
+    method: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewLabelsPlan(Schema):
+    """The section `few_labels`.
+
+    methods: name → which method, and its options
+    labels: how many, of each slice; those that there are not are left out, and all that there are is added
+    seeds: of slices and of all that is drawn
+    unlabelled: files of further texts without labels
+    unlabelled_limit: a random sample of this many of them
+    folds: of cross-validation, where neither a file nor a share of test rows is named and the labelled rows are few
+    test_limit: a random sample of this many test rows
+    separator: what is between several labels in a text, such as "|"
+    descriptions: label → what it means, for methods that read names of labels
+    models: other models by what they are for, see `Setting`
+    max_tokens: longer texts are cut
+    report: what the report shows
+    """
+
+    methods: dict[str, NamedMethod | None] | list[str] = field(default_factory=lambda: list(USUAL_METHODS))
+    labels: Sizes = field(default_factory=lambda: list(SIZES))
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    unlabelled: str | list[str] = field(default_factory=list)
+    unlabelled_limit: Count = 5_000
+    folds: Count = 4
+    test_limit: Count | None = None
+    separator: str | None = None
+    descriptions: dict[str, str] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    max_tokens: Count = 128
+    report: ReportOptions | None = None
+
+    @property
+    def named(self) -> dict[str, NamedMethod]:
+        """The methods by name."""
+        given = self.methods if isinstance(self.methods, dict) else dict.fromkeys(self.methods)
+        return {name: replace(x or NamedMethod(), method=(x and x.method) or name) for name, x in given.items()}
+
+    def validate(self) -> None:
+        if not self.named:
+            raise ConfigError("few_labels.methods names none; leave it out for the usual ones")
+        for name, each in self.named.items():
+            parse(find_method(str(each.method)).OPTIONS, each.options, f"few_labels.methods.{name}.options")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewLabelsConfig(Schema):
+    """The configuration of such a study.
+
+    model: sentence encoder: a folder or a name
+    data: `train`: the labelled rows, of which some may have no label; `validation`: test rows, a file or a share
+    """
+
+    model: str
+    data: DataConfig
+    output: str = "runs/few-labels"
+    few_labels: FewLabelsPlan = field(default_factory=FewLabelsPlan)
+
+
+# ----------------------------------------------------------------------------------------------------- the rows
+
+
+@dataclass(frozen=True)
+class FewLabelsRows:
+    """Rows of a study.
+
+    pool: labelled texts to draw slices from
+    test: labelled texts to test on; None = those of the pool, by cross-validation
+    unlabelled: texts without labels, none of which is in the pool or among the test texts
+    notes: what was left out
+    """
+
+    pool: LabelledTexts
+    test: LabelledTexts | None
+    unlabelled: Sequence[str]
+    notes: Sequence[str]
+
+
+def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
+    """Read labelled, unlabelled and test rows; what is in two of them is left out of one.
+
+    Raises: DataError: no such rows, an empty text, labels that are none. ConfigError: a column.
+    """
+    rows = sample_rows(data.read(data.train), data.limit if isinstance(data.limit, int) else None, 0)
+    texts, values, without, places = _labelled(rows, data)
+    held_out = data.validation
+    test_rows = data.for_validation.read(held_out) if isinstance(held_out, str | list) else None
+    test_texts, test_values, _, test_places = ([], [], [], []) if test_rows is None else _labelled(test_rows, data)
+    kind = _kind([*values, *test_values], [*places, *test_places], plan.separator)
+    pool, notes = _distinct(LabelledTexts.read(texts, values, kind), "labelled rows")
+    test: LabelledTexts | None = None
+    if test_rows is not None:
+        test, more = _distinct(LabelledTexts.read(test_texts, test_values, kind), "test rows")
+        notes += more
+        if leaked := {i for _, i in leaks(pool.texts, test.texts)}:
+            notes.append(f"{counted(len(leaked), 'test row')} left out: among the labelled rows too")
+            test = test.select(i for i in range(len(test)) if i not in leaked)
+        notes += _only_in_test(pool, test)
+    elif held_out is not None or len(pool) >= ALL_TESTED_BELOW:
+        share = held_out if isinstance(held_out, float) else TEST_SHARE
+        inner, outer = split(len(pool), (1 - share, share), labels=pool.labels)
+        pool, test = pool.select(inner), pool.select(outer)
+    if test is not None and plan.test_limit is not None and plan.test_limit < len(test):
+        test = test.select(slices(test.labels, [plan.test_limit])[0])
+    known = [*pool.texts, *(test.texts if test else ())]
+    others, leaked_texts, repeated = without_leaks(chain(without, _streamed(data, plan)), known)
+    if leaked_texts:
+        notes.append(f"{counted(leaked_texts, 'unlabelled row')} left out: among the labelled or test rows too")
+    if repeated:
+        notes.append(f"{counted(repeated, 'unlabelled row')} left out: repeated or empty")
+    return FewLabelsRows(pool, test, others, notes)
+
+
+def _labelled(rows: RowSequence, data: DataConfig) -> tuple[list[str], list[Any], list[str], list[str]]:
+    """Texts with a label, their labels, texts without one, and where the former are."""
+    names = {role: data.columns.get(role, role) for role in ("text", "text_pair", "label")}
+    texts: list[str] = []
+    values: list[Any] = []
+    without: list[str] = []
+    places: list[str] = []
+    if names["label"] not in rows.columns or names["text"] not in rows.columns:
+        missing = next(role for role in ("text", "label") if names[role] not in rows.columns)
+        raise DataError(
+            f"{rows.file(0)}: no column {names[missing]!r}; there are: {', '.join(map(repr, rows.columns))}; say which "
+            f"one it is: columns={{'{missing}': NAME}}"
+        )
+    for index, row in enumerate(rows):
+        text = _text(row, names)
+        label = row.get(names["label"])
+        if label is None or (isinstance(label, str) and not label.strip()):
+            without.append(text)
+            continue
+        if not text.strip():
+            raise DataError(f"{rows.where(index)}: has a label and no text; write one, or leave the row out")
+        texts.append(text)
+        values.append(label)
+        places.append(rows.where(index))
+    if not texts:
+        raise DataError(
+            f"{rows.file(0)}: no row has a label in {names['label']!r}; label some, at least {LEAST_LABELS}"
+        )
+    return texts, values, without, places
+
+
+def _text(row: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The text of a row; of two columns both, on lines of their own."""
+    parts = [row.get(names[role]) for role in ("text", "text_pair")]
+    return "\n".join(part for part in parts if isinstance(part, str) and part.strip())
+
+
+def _kind(values: Sequence[Any], places: Sequence[str], separator: str | None) -> SingleLabel:
+    rows = InMemoryRows(({"label": x} for x in values), name="labels", places=places)
+    kind = labels_of(rows, "label", separator=separator)
+    if isinstance(kind, RegressionTarget):
+        raise DataError(f"{places[0]}: the labels are numbers with fractions; these methods learn classes")
+    return kind
+
+
+def _distinct(labelled: LabelledTexts, what: str) -> tuple[LabelledTexts, list[str]]:
+    """The first row of each text."""
+    remaining = without_leaks(labelled.texts, ())[0]
+    if len(remaining) == len(labelled):
+        return labelled, []
+    place = {text: i for i, text in reversed([*enumerate(labelled.texts)])}
+    repeated = len(labelled) - len(remaining)
+    return labelled.select(place[text] for text in remaining), [
+        f"{repeated:,} {what} left out: texts that are repeated"
+    ]
+
+
+def _only_in_test(pool: LabelledTexts, test: LabelledTexts) -> list[str]:
+    lacking = np.flatnonzero(test.holds.any(axis=0) & ~pool.holds.any(axis=0))
+    alone = [pool.kind.names[i] for i in lacking]
+    return [f"no labelled row is {', '.join(alone)}, which test rows are: no method can learn it"] if alone else []
+
+
+def _streamed(data: DataConfig, plan: FewLabelsPlan) -> Iterator[str]:
+    """A random sample of the unlabelled texts, read row by row: memory does not grow with the files."""
+    if not plan.unlabelled:
+        return
+    paths = [str(data.root / name) for name in as_list(plan.unlabelled)]
+    names = {role: data.columns.get(role, role) for role in ("text", "text_pair")}
+    draw, chosen = np.random.default_rng(0), list[str]()
+    for number, row in enumerate(stream_rows(paths, buffer=1, **data.for_other_files.format)):
+        if number == 0 and names["text"] not in row:
+            raise DataError(f"{paths[0]}: no column {names['text']!r}; there are: {', '.join(map(repr, row))}")
+        # Reservoir sampling (Vitter 1985): each row has the same chance, and none needs to be counted before.
+        place = number if number < plan.unlabelled_limit else int(draw.integers(number + 1))
+        if place < plan.unlabelled_limit:
+            chosen[place : place + 1] = [_text(row, names)]
+    yield from chosen
+
+
+# ---------------------------------------------------------------------------------------------------- the study
+
+
+class FewLabelsEvaluator(Evaluator):
+    """Cells of a method and a number of labels; a method that needs no label has one cell."""
+
+    def __init__(self, config: FewLabelsConfig, rows: FewLabelsRows) -> None:
+        self.config, self.plan, self.rows, self.output = config, config.few_labels, rows, Path(config.output)
+        smallest = len(rows.pool)
+        if rows.test is None:
+            smallest -= -(-smallest // self.plan.folds)
+        sizes = [size for size in sorted(self.plan.labels) if size <= smallest]
+        if smallest >= LEAST_LABELS and smallest < max(self.plan.labels) and smallest > 1.2 * (sizes or [0])[-1]:
+            sizes.append(smallest)
+        if not sizes:
+            raise DataError(
+                f"{counted(len(rows.pool), 'labelled row')} are too few for {min(self.plan.labels)} labels and rows to "
+                "test on; label more, or give fewer: labels= 4"
+            )
+        self.sizes = sizes
+        self.factors = {METHOD: list(self.plan.named), LABELS: [None, *sizes] if self._unlabelled_methods else sizes}
+        self.setting = Setting(
+            model=str(resolve(config.model)), max_tokens=self.plan.max_tokens, descriptions=self.plan.descriptions,
+            models=self.plan.models, work=self.output / ".work",
+        )  # fmt: skip
+        if unknown := [name for name in self.plan.descriptions if name not in rows.pool.kind.names]:
+            raise ConfigError(
+                f"few_labels.descriptions names {safe_repr(unknown[0])}; the labels are: "
+                f"{', '.join(rows.pool.kind.names)}"
+            )
+
+    @property
+    def _unlabelled_methods(self) -> list[str]:
+        return [name for name in self.plan.named if "labels" not in self._class(name).NEEDS]
+
+    def _class(self, name: str) -> type[Method[Any]]:
+        return find_method(str(self.plan.named[name].method))
+
+    def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
+        chosen, cells = list(seeds or self.plan.seeds), list[Cell]()
+        for seed in chosen:  # first all of one seed: an early report has every method
+            for size in (None, *self.sizes):
+                for name in self.plan.named:
+                    if (size is None) == (name in self._unlabelled_methods) and (size is not None or seed == chosen[0]):
+                        levels = {METHOD: name, LABELS: size}
+                        cells.append(Cell(levels, seed, seed_folder(self.output / folder_name(levels), seed)))
+        return cells
+
+    def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
+        cells = self.cells(seeds)
+        return PlannedStudy([PlannedCell(str(x), x.seed, (x.folder / CELL).is_file()) for x in cells])
+
+    def check(self, cells: Sequence[Cell]) -> str:
+        lacking = [
+            name for name in self.plan.named if "unlabelled" in self._class(name).NEEDS and not self.rows.unlabelled
+        ]
+        if lacking and len(self.rows.pool) <= max(self.sizes):
+            raise ConfigError(
+                f"{lacking[0]} learns from unlabelled rows, and there are none; name some: unlabelled= FILE"
+            )
+        for name in self.plan.named:
+            for role in self._class(name).NEEDS:
+                if role not in ("labels", "unlabelled"):
+                    self.setting.model_for(role)
+        kind, pool, test = self.rows.pool.kind, len(self.rows.pool), self.rows.test
+        tested = f"{self.plan.folds}-fold cross-validation" if test is None else f"{len(test):,} test rows"
+        return (
+            f"{len(self.plan.named)} methods, {counted(len(kind.names), 'label')}: {pool:,} labelled rows, {tested}, "
+            f"{len(self.rows.unlabelled):,} unlabelled; {counted(len(cells), 'cell')}"
+        )
+
+    def made_of(self, cell: Cell) -> dict[str, Any]:
+        named = self.plan.named[cell[METHOD]]
+        uses = {"unlabelled": self._digests[1]} if "unlabelled" in self._class(cell[METHOD]).NEEDS else {}
+        return {
+            "model": self.config.model, "method": named.method, "options": plain(named.options), "seed": cell.seed,
+            "labels": cell[LABELS], "max_tokens": self.plan.max_tokens, "descriptions": self.plan.descriptions,
+            "models": self.plan.models, "rows": self._digests[0], **uses,
+        }  # fmt: skip
+
+    @cached_property
+    def _digests(self) -> tuple[str, str]:
+        """Fingerprints of labelled and test rows, and of the unlabelled ones."""
+        test = self.rows.test
+        known = [
+            {"text": t, "label": json.dumps(x)}
+            for part in (self.rows.pool, test)
+            if part
+            for t, x in zip(part.texts, part.labels, strict=True)
+        ]
+        others = [{"text": text} for text in self.rows.unlabelled]
+        known.append({"text": f"folds {self.plan.folds if test is None else 0}", "label": str(len(self.rows.pool))})
+        return InMemoryRows(known).fingerprint, InMemoryRows(others).fingerprint if others else ""
+
+    # ------------------------------------------------------------------------------------------------- a cell
+
+    def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
+        progress.evaluating(str(cell))
+        start, borrowed = time.perf_counter(), self.setting.vectors.borrowed
+        tested, holds, method = self._answers(cell)
+        seconds = time.perf_counter() - start + self.setting.vectors.borrowed - borrowed
+        cell.folder.mkdir(parents=True, exist_ok=True)
+        answers = LabelledTexts(tested.texts, holds, tested.kind).labels
+        write_json(cell.folder / ANSWERS, {"answers": answers}, DataError)
+        predictions = [
+            Prediction(index=i, where=f"row {i}", row={}, label=label, predicted=answer)
+            for i, (label, answer) in enumerate(zip(tested.labels, answers, strict=True))
+        ]
+        result = scored(tested.kind.metrics(predictions), {"seconds": seconds}, rows=self._digests[0])
+        chosen = list(self.metrics)
+        result = replace(
+            result,
+            scores={name: result.scores[name] for name in chosen},
+            tables=list(method.tables()) if method else [],
+        )
+        if cell[LABELS] is not None and method is not None and method.withheld and cell.seed == self.plan.seeds[0]:
+            held_out = f"holds {method.withheld} out, to choose by, and learns from the rest"
+            note = f"of {cell[LABELS]} labels {cell[METHOD]} {held_out}"
+            result = replace(result, note=note)
+        return result
+
+    @property
+    def metrics(self) -> tuple[str, str]:
+        """Macro F1, and what is the same as micro F1 where a row has one label."""
+        return ("f1_macro", "f1_micro" if self.rows.pool.several else "accuracy")
+
+    def _answers(self, cell: Cell) -> tuple[LabelledTexts, np.ndarray, Method[Any] | None]:
+        """The test rows, which labels hold by the method [N, L], and the method as it was fitted last."""
+        pool, test = self.rows.pool, self.rows.test
+        if test is not None:
+            holds, method = self._fitted(cell, pool, test)
+            return test, holds, method
+        if cell[LABELS] is None:  # it learns nothing from the pool
+            holds, method = self._fitted(cell, pool, pool)
+            return pool, holds, method
+        holds = np.zeros(pool.holds.shape, dtype=bool)
+        for inner, outer in pool.folds(self.plan.folds, cell.seed):
+            holds[outer], method = self._fitted(cell, pool.select(inner), pool.select(outer))
+        return pool, holds, method
+
+    def _fitted(self, cell: Cell, pool: LabelledTexts, test: LabelledTexts) -> tuple[np.ndarray, Method[Any] | None]:
+        named, size = self.plan.named[cell[METHOD]], cell[LABELS]
+        method = make_method(str(named.method), self.setting.seeded(cell.seed), **named.options)
+        if size is None:
+            method.fit(LabelledTexts.names_only(pool.kind.names, several=pool.several), self.rows.unlabelled)
+            return method.decide(method.scores(test.texts)), method
+        size = min(size, len(pool))
+        sizes = sorted({*(x for x in self.sizes if x < size), size})
+        chosen = slices(pool.labels, sizes, seed=cell.seed)[sizes.index(size)]
+        labelled = pool.select(chosen)
+        if (labelled.holds == labelled.holds[0]).all():  # all that can be learned is this label
+            return np.tile(labelled.holds[0], (len(test), 1)), None
+        # The texts of the pool that this slice does not have: their labels are not known here.
+        others = [pool.texts[i] for i in np.setdiff1d(np.arange(len(pool)), chosen)]
+        method.fit(labelled, [*others, *self.rows.unlabelled])
+        return method.decide(method.scores(test.texts)), method
+
+    # ----------------------------------------------------------------------------------------------- the report
+
+    def completed(self, report: StudyReport, cells: Sequence[Cell]) -> StudyReport:
+        test = self.rows.test
+        tested = "each labelled row once, by cross-validation" if test is None else f"{len(test):,} rows"
+        notes = [
+            f"tested on {tested}; a number of labels is all that a method had, those that it chose by among them",
+            *self.rows.notes,
+            *dict.fromkeys(report.notes),
+        ]
+        facts = {
+            "labels": list(self.rows.pool.kind.names), "labelled": len(self.rows.pool),
+            "unlabelled": len(self.rows.unlabelled), "page": str(self.output / "study.html"),
+        }  # fmt: skip
+        return replace(report, notes=notes, facts=facts, examples=list(self._disagreements(cells)))
+
+    def _disagreements(self, cells: Sequence[Cell]) -> Iterator[Example]:
+        """Rows on which methods disagree: with the most labels so far, by the first seed, the most divided first."""
+        first = [x for x in cells if x.seed == cells[0].seed]
+        size = max((x[LABELS] for x in first if x[LABELS]), default=None)
+        shown = [x for x in first if x[LABELS] in (size, None)]
+        answers = {x[METHOD]: read_json_object(x.folder / ANSWERS, DataError)["answers"] for x in shown}
+        tested = self.rows.test or self.rows.pool
+        rows = []
+        for i, (text, label) in enumerate(zip(tested.texts, tested.labels, strict=True)):
+            outputs = {name: _written(column[i]) for name, column in answers.items()}
+            if len({*outputs.values()}) > 1:
+                rows.append((len({*outputs.values()}), text, _written(label), outputs))
+        rows.sort(key=lambda x: -x[0])
+        for _, text, label, outputs in rows[:MAX_EXAMPLES]:
+            yield Example(
+                test_set=f"the test with {size or 0} labels", reference=label, outputs=outputs, text=text[:200]
+            )
+
+
+def _written(label: Any) -> str:
+    """A label, or several, as a cell of a table."""
+    return label if isinstance(label, str) else ", ".join(label) or "–"
+
+
+# ------------------------------------------------------------------------------------------------- from a file
+
+
+def few_labels_study(source: str | Path | None, options: FewLabelsOptions | None = None, **reading: Any) -> Study:
+    """A study of methods by the number of labels.
+
+    Args:
+        source: a configuration file (YAML); None = all is in the options
+        options: in place of what the configuration says
+        reading: options of reading the files of the options, as those of `read_rows`
+    Raises: ConfigError: an invalid key or value. DataError: no such rows.
+    """
+    options = options or FewLabelsOptions()
+    values = {} if source is None else read_config(as_path(source, "source"))
+    options.apply(values, reading)
+    if "model" not in values or not (values.get("data") or {}).get("train"):
+        lacking = "a model: model= FOLDER, a sentence encoder" if "model" not in values else "labelled rows: data= FILE"
+        raise ConfigError(f"a study of few labels needs {lacking}; or a configuration, as examples/few_labels.yaml")
+    config = parse(FewLabelsConfig, values)
+    evaluator = FewLabelsEvaluator(config, read_few_labels(config.data, config.few_labels))
+    main, more = evaluator.metrics
+    report = config.few_labels.report or ReportOptions(
+        metric=main, more=[more], over=LABELS if len(evaluator.sizes) > 1 else None, cost="seconds",
+        at={LABELS: evaluator.sizes[-1]}, compare=[METHOD], intervals="both", winners=True,
+    )  # fmt: skip
+    return Study({}, evaluator, config.output, options=report)
+
+
+def few_labels(
+    source: str | Path | None = None,
+    options: FewLabelsOptions | None = None,
+    progress: StudyProgress | None = None,
+    **reading: Any,
+) -> StudyReport:
+    """Which method of few-shot classification pays off at how many labels; see `few_labels_study`.
+
+    few_labels(options=FewLabelsOptions(data=["rows.csv"], unlabelled=["more.csv"], model="all-MiniLM-L6-v2"))
+    """
+    study = few_labels_study(source, options, **reading)
+    report = study.run(None if options is None else options.seeds, progress)
+    shutil.rmtree(study.output / ".work", ignore_errors=True)  # all are finished
+    return report

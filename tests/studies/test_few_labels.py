@@ -1,0 +1,218 @@
+"""Methods by the number of labels: slices, leaks, cross-validation, resuming, the report, and input that is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.cli.app import main
+from glassformer.data.rows import write_rows
+from glassformer.errors import ConfigError, DataError
+from glassformer.few_labels import METHODS, LabelledTexts, Method
+from glassformer.files.schema import Schema
+from glassformer.studies.few_labels import ANSWERS, FewLabelsEvaluator, few_labels, few_labels_study
+from glassformer.studies.options import FewLabelsOptions
+from glassformer.studies.report import StudyReport
+from tests.few_labels.samples import encoder, one_label, several_labels
+
+__all__ = ["encoder"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*labels have a single row:UserWarning")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsOptions(Schema):
+    """None."""
+
+    lost: int = 0
+
+
+class Words(Method[WordsOptions]):
+    """Knows the labels of words that it has seen."""
+
+    OPTIONS = WordsOptions
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
+        FITTED.append((list(labelled.texts), list(unlabelled)))
+        self.known = {
+            word: labelled.holds[i] for i, text in enumerate(labelled.texts) for word in text.split() if word in TOPICS
+        }
+        self.width = labelled.holds.shape[1]
+
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        unknown = np.eye(1, self.width)[0] * 0.3
+        rows = [next((self.known[w] * 1.0 for w in text.split() if w in self.known), unknown) for text in texts]
+        return np.stack(rows)
+
+
+class Blind(Words):
+    """Answers the first label, and needs none."""
+
+    NEEDS = ()
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
+        assert not len(labelled)
+        self.known, self.width = {}, len(labelled.kind.names)
+
+
+TOPICS = ("time", "fruit", "banana")
+FITTED: list[tuple[list[str], list[str]]] = []
+
+
+@pytest.fixture(autouse=True)
+def own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "words", Words)
+    monkeypatch.setitem(METHODS, "blind", Blind)
+    FITTED.clear()
+
+
+def numbered(count: int) -> list[dict[str, str]]:
+    """Rows whose texts are all different."""
+    rows = one_label(count)
+    return [{"text": f"{t} {i}", "label": x} for i, (t, x) in enumerate(zip(rows.texts, rows.labels, strict=True))]
+
+
+def written(path: Path, rows: Sequence[dict[str, Any]]) -> str:
+    write_rows(path, rows, list(rows[0]))
+    return str(path)
+
+
+def options(tmp_path: Path, encoder: Path, rows: Sequence[dict[str, Any]], **others: Any) -> FewLabelsOptions:
+    given: dict[str, Any] = {"methods": ["words", "blind"], "labels": [4, 8], "seeds": [0, 1], **others}
+    data = written(tmp_path / f"rows{len(list(tmp_path.iterdir()))}.csv", rows)
+    return FewLabelsOptions(data=[data], model=str(encoder), output=str(tmp_path / "study"), **given)
+
+
+def test_methods_are_compared_on_the_same_slices(tmp_path: Path, encoder: Path) -> None:
+    test = [
+        {"text": f"an {'time' if i % 2 else 'fruit'} {i} flies", "label": "time" if i % 2 else "fruit"}
+        for i in range(20)
+    ]
+    given = options(tmp_path, encoder, numbered(40), test=[written(tmp_path / "test.csv", test)])
+    report = few_labels(options=given)
+    by = {(x.levels["method"], x.levels["labels"]): x for x in report.points}
+    assert {*by} == {("words", 4), ("words", 8), ("blind", None)}
+    assert by["words", 8].metrics["f1_macro"].value == 1.0 and by["blind", None].metrics["accuracy"].value == 0.5
+    assert by["blind", None].seeds == [0] and by["words", 4].seeds == [0, 1]
+    assert by["words", 4].costs["seconds"].value > 0
+    sizes = [len(texts) for texts, _ in FITTED]
+    assert sizes == [4, 8, 4, 8], "one fit for each size and seed"
+    assert {*FITTED[0][0]} < {*FITTED[1][0]} and {*FITTED[2][0]} < {*FITTED[3][0]} and FITTED[0] != FITTED[2]
+    # the other rows of the pool are unlabelled texts, and no test row is
+    assert {*FITTED[0][0]} | {*FITTED[0][1]} == {row["text"] for row in numbered(40)}
+    assert [x.sentence("labels") for x in report.winners][-1] == "With 8 labels, words is best (1.000), beyond chance."
+    assert report.finding == report.winners[-1].sentence("labels")
+    assert StudyReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert report.examples[0].outputs == {"blind": "fruit", "words": "time"} and "flies" in report.examples[0].text
+    assert any("blind" in line.name for chart in report.charts()[:1] for line in chart.lines)  # type: ignore[union-attr]
+
+
+def test_few_rows_are_all_tested_by_cross_validation(tmp_path: Path, encoder: Path) -> None:
+    report = few_labels(options=options(tmp_path, encoder, numbered(24), seeds=[0], labels=[4, 8, 220]))
+    assert len(json.loads((tmp_path / "study" / "words-8-labels" / "seed-0" / ANSWERS).read_text())["answers"]) == 24
+    assert all(len(texts) in (4, 8, 18) for texts, _ in FITTED) and len(FITTED) == 12  # 4 folds of 4, 8, and all 18
+    assert "each labelled row once, by cross-validation" in report.notes[0]
+
+
+def test_a_stopped_study_resumes_and_other_settings_are_refused(tmp_path: Path, encoder: Path) -> None:
+    given = options(tmp_path, encoder, numbered(24), seeds=[0], labels=[4])
+    few_labels(options=given)
+    fitted = len(FITTED)
+    assert fitted
+    few_labels(options=given)
+    assert len(FITTED) == fitted
+    changed = FewLabelsOptions(**{**vars(given), "settings": {"words.lost": 1}})
+    with pytest.raises(ConfigError, match=r"was evaluated otherwise: options\.lost was left out, is now 1"):
+        few_labels(options=changed)
+
+
+def test_rows_without_a_label_are_unlabelled_and_leaks_are_dropped(tmp_path: Path, encoder: Path) -> None:
+    rows = [*numbered(24), *({"text": f"new {i}", "label": ""} for i in range(5))]
+    more = [{"text": "NEW 1"}, {"text": rows[0]["text"].upper()}, {"text": "quite another"}]
+    given = options(tmp_path, encoder, rows, unlabelled=[written(tmp_path / "more.csv", more)], seeds=[0])
+    evaluator = few_labels_study(None, given).evaluator
+    assert isinstance(evaluator, FewLabelsEvaluator)
+    assert sorted(evaluator.rows.unlabelled) == ["new 0", "new 1", "new 2", "new 3", "new 4", "quite another"]
+    assert evaluator.rows.notes == [
+        "1 unlabelled row left out: among the labelled or test rows too",
+        "1 unlabelled row left out: repeated or empty",
+    ]
+
+
+def test_unlabelled_rows_are_a_sample_of_a_stream(tmp_path: Path, encoder: Path) -> None:
+    config = {"model": str(encoder), "data": {"train": written(tmp_path / "a.csv", numbered(24))}}
+    more = written(tmp_path / "more.csv", [{"text": f"new {i}"} for i in range(500)])
+    values = {**config, "output": str(tmp_path / "s"), "few_labels": {"unlabelled": more, "unlabelled_limit": 50}}
+    (tmp_path / "few.yaml").write_text(json.dumps(values))
+    evaluator = few_labels_study(tmp_path / "few.yaml").evaluator
+    assert isinstance(evaluator, FewLabelsEvaluator) and len(evaluator.rows.unlabelled) == 50
+    assert np.mean([int(x.split()[1]) for x in evaluator.rows.unlabelled]) == pytest.approx(250, abs=80)
+
+
+def test_several_labels_in_a_cell(tmp_path: Path, encoder: Path) -> None:
+    data = several_labels(60)
+    rows = [
+        {"text": f"{t} {i}", "label": "|".join(x) or "none"}
+        for i, (t, x) in enumerate(zip(data.texts, data.labels, strict=True))
+    ]
+    given = options(tmp_path, encoder, rows, separator="|", methods=["naive-bayes"], labels=[16], seeds=[0])
+    report = few_labels(options=given)
+    assert report.metric == "f1_macro" and report.points[0].metrics["f1_micro"].value > 0.6
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"text": "a", "label": ""}, {"text": "b", "label": ""}], "no row has a label in 'label'; label some"),
+        ([{"text": "", "label": "x"}, {"text": "b", "label": "y"}], "line 2: has a label and no text"),
+        ([{"text": f"a {i}", "label": "x"} for i in range(9)], "has the label 'x'; there is nothing to tell apart"),
+        ([{"text": f"a {i}", "label": i / 2} for i in range(9)], "numbers with fractions; these methods learn classes"),
+        ([{"text": f"a {i}", "label": "xy"[i % 2]} for i in range(4)], "4 labelled rows are too few for 4 labels"),
+        ([{"words": "a", "label": "x"}], r"no column 'text'; there are: 'words', 'label'; .* columns={'text': NAME}"),
+    ],
+)
+def test_rows_that_teach_nothing_are_refused(
+    tmp_path: Path, encoder: Path, rows: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        few_labels_study(None, options(tmp_path, encoder, rows))
+
+
+def test_a_class_that_only_the_test_has_is_noted(tmp_path: Path, encoder: Path) -> None:
+    test = written(
+        tmp_path / "test.csv", [{"text": "like time", "label": "time"}, {"text": "a banana", "label": "banana"}]
+    )
+    evaluator = few_labels_study(None, options(tmp_path, encoder, numbered(12), test=[test])).evaluator
+    assert isinstance(evaluator, FewLabelsEvaluator)
+    assert evaluator.rows.notes == ["no labelled row is banana, which test rows are: no method can learn it"]
+
+
+def test_a_slice_of_one_label_answers_it(tmp_path: Path, encoder: Path) -> None:
+    rows = [{"text": f"an {i}", "label": "often" if i % 13 else "rare"} for i in range(52)]
+    report = few_labels(options=options(tmp_path, encoder, rows, labels=[4], seeds=[0], methods=["naive-bayes"]))
+    assert report.points[0].metrics["accuracy"].value == pytest.approx(48 / 52)
+
+
+def test_the_command_prints_the_table_and_the_winner(
+    tmp_path: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = written(tmp_path / "rows.csv", numbered(40)), tmp_path / "out"
+    words = ["few-labels", "--data", data, "--model", str(encoder), "--methods", "naive-bayes,label-names"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--labels", "8,16", "--seeds", "1", "--output", str(out), "--html", str(tmp_path / "p.html")])
+    printed = capsys.readouterr()
+    assert ended.value.code == 0, printed.err
+    assert "With 16 labels, naive-bayes is best (1.000)" in " ".join(printed.out.split()), printed.out
+    assert (tmp_path / "p.html").stat().st_size > 10_000
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--labels", "8,x", "--output", str(out)])
+    assert ended.value.code == 2 and "it must be a whole number" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["few-labels", "--data", data])
+    assert "needs a model: --model FOLDER, a sentence encoder" in " ".join(capsys.readouterr().err.split())
