@@ -107,9 +107,11 @@ def test_a_file_in_place_of_the_folder(bert: Path) -> None:
 def test_an_empty_folder(tmp_path: Path) -> None:
     refused(ConfigError, "holds no config.json; give a model folder", lambda: load(tmp_path))
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
+    refused(WeightsError, "is no GGUF file", lambda: load(tmp_path))
+    (tmp_path / "smaller.gguf").write_bytes(b"GGUF")
     refused(
         ConfigError,
-        "'small.gguf' is a GGUF file, which is loaded by its own name: give the file itself",
+        "'small.gguf' is one of several GGUF files, or an old one: give the file itself",
         lambda: load(tmp_path),
     )
 
@@ -119,7 +121,7 @@ def test_a_folder_without_weights(bert: Path) -> None:
     refused(WeightsError, "holds no weights: looked for model.safetensors", lambda: load(bert))
 
 
-@pytest.mark.parametrize("name", ["tf_model.h5", "bert_model.ckpt.index", "flax_model.msgpack", "q4.gguf", "m.onnx"])
+@pytest.mark.parametrize("name", ["tf_model.h5", "bert_model.ckpt.index", "flax_model.msgpack", "q4.ggml", "m.onnx"])
 def test_a_folder_with_weights_of_other_software(bert: Path, name: str) -> None:
     (bert / WEIGHTS).rename(bert / name)
     refused(WeightsError, f"'{name}' is ", lambda: load(bert))

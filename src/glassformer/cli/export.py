@@ -1,11 +1,11 @@
-"""`glassformer export MODEL --output FOLDER`: a model as ONNX files, or as programs of torch.export."""
+"""`glassformer export MODEL --output FOLDER`: a model as ONNX files, as programs of torch.export, or as a GGUF file."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from glassformer.cli.options import Json, ModelName, Without, command
-from glassformer.cli.screen import print_json, say
+from glassformer.cli.screen import print_json, say, show_tables
 from glassformer.errors import DataError
 from glassformer.export.options import ExportOptions
 from glassformer.files.schema import given
@@ -22,14 +22,18 @@ def export(
     loading: Annotated[Loading, Without(["device", "dtype"])],
     json: Json = False,
 ) -> None:
-    """Export a model to ONNX: a forward pass with free batch size and lengths, and a step of text generation.
+    """Export a model to ONNX or GGUF: files that onnxruntime and llama.cpp run.
 
-    Encoders and decoders give model.onnx; decoders also step.onnx, with past keys and values; encoder-decoders give
-    encoder.onnx and step.onnx. config.json and the tokenizer lie next to them.
+    ONNX, with free batch size and lengths: encoders and decoders give model.onnx; decoders also step.onnx, with past
+    keys and values; encoder-decoders give encoder.onnx and step.onnx. config.json and the tokenizer lie next to them.
+
+    GGUF, of a decoder: model.gguf, quantized, with the tokenizer and the chat template in it.
 
     Examples:
 
     [cyan]glassformer export MODEL --output onnx[/]
+
+    [cyan]glassformer export MODEL --format gguf --type q4_k --output gguf[/]  for llama.cpp
 
     [cyan]glassformer export runs/mood --format pt2 --output programs[/]  without other packages
     """
@@ -38,14 +42,25 @@ def export(
     with spinner("loading the model"):
         from glassformer.model import load
 
-        loaded = load(model, task=options.task, dtype="float32", **given(loading))
+        dtype = None if options.format == "gguf" else "float32"
+        loaded = load(model, task=options.task, dtype=dtype, **given(loading))
+    made = None
     with spinner(f"exporting to {options.format}"):
-        from glassformer.export import export_folder
+        from glassformer.export import export_folder, export_gguf
 
-        paths = export_folder(loaded, options.output, options.format)
+        if options.format == "gguf":
+            file, made = export_gguf(loaded, options.output, options.type or "q8_0")
+            paths = [file]
+        else:
+            paths = export_folder(loaded, options.output, options.format)
     sizes = {str(path): sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) for path in paths}
     if json:
-        print_json({"files": sizes})
+        print_json(
+            {"files": sizes}
+            | ({} if made is None else {"types": [dict(zip(made.headings, row, strict=True)) for row in made.rows]})
+        )
         return
+    if made is not None:
+        show_tables([made])
     for path, size in sizes.items():
         say(f"saved in {path}: {byte_amount(size)}")

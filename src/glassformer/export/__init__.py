@@ -1,7 +1,8 @@
-"""Export to programs of `torch.export` and to ONNX: a forward pass, an encoder, a step of text generation.
+"""Export to programs of `torch.export`, to ONNX and to GGUF: a forward pass, an encoder, a step of text generation.
 
 programs.py   torch.export programs, with free batch size and lengths
 onnx.py       the same programs as ONNX files, in a folder with config and tokenizer
+gguf.py       a decoder as a file of llama.cpp
 options.py    what is exported, in which format, and where to
 """
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from glassformer.files.lazy import LazyPackage
 
 if TYPE_CHECKING:
+    from glassformer.export.gguf import export_gguf
     from glassformer.export.onnx import FORMATS, example_inputs, export_folder, export_onnx
     from glassformer.export.programs import export_encoder, export_program, export_step
 
@@ -21,12 +23,14 @@ __all__ = [
     "example_inputs",
     "export_encoder",
     "export_folder",
+    "export_gguf",
     "export_onnx",
     "export_program",
     "export_step",
 ]
 
 _LAZY = {
+    "export_gguf": "glassformer.export.gguf",
     **dict.fromkeys(("FORMATS", "example_inputs", "export_folder", "export_onnx"), "glassformer.export.onnx"),
     **dict.fromkeys(("export_encoder", "export_program", "export_step"), "glassformer.export.programs"),
 }

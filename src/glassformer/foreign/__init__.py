@@ -1,6 +1,6 @@
 """Checkpoints of other libraries, opened as model folders in the Hugging Face layout.
 
-    model.gguf                     llama.cpp                                     glassformer.gguf
+    model.gguf                     llama.cpp, or a folder with one such file     glassformer.gguf
     folder with model.bin          CTranslate2: Whisper, as faster-whisper has it
     tiny.en.pt                     OpenAI's Whisper: recognised by the names of its tensors
     weights.pth                    Descript's audio codec, likewise
@@ -73,7 +73,7 @@ def is_foreign(name: object) -> bool:
     if not isinstance(name, (str, Path)):
         return False
     path = _expanded(Path(name))
-    if _is_gguf(path):
+    if _gguf_file(path):
         return True
     if path.suffix in PICKLES - {".bin"} and not _exists(path):
         return True  # which says what is missing; no model of the Hub has such a name
@@ -81,8 +81,7 @@ def is_foreign(name: object) -> bool:
         # A file of these names next to a config.json belongs to the folder, which is to be given instead.
         in_folder = path.suffix in (".bin", ".safetensors") and _is_file(path.with_name("config.json"))
         return path.suffix in {*PICKLES, ".safetensors"} and (path.name == CTRANSLATE2 or not in_folder)
-    own = (SINGLE, INDEX, PICKLED_SINGLE, PICKLED_INDEX)
-    if any(_is_file(path / name) for name in own):
+    if _has_own_weights(path):
         return False
     return _is_file(path / CTRANSLATE2) or (_is_file(path / clip.OPEN_CLIP) and not _is_file(path / "config.json"))
 
@@ -95,8 +94,8 @@ def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
     Raises: WeightsError, ConfigError, DataError: what is wrong with the file. UnsupportedError: another architecture.
     """
     path = _expanded(path)
-    if _is_gguf(path):
-        with gguf.opened(path) as unpacked:
+    if file := _gguf_file(path):
+        with gguf.opened(file) as unpacked:
             yield unpacked
         return
     with TemporaryDirectory(prefix="glassformer-foreign-") as name:
@@ -134,8 +133,16 @@ def _open(path: Path, folder: Path) -> RenamedWeights:
     )
 
 
-def _is_gguf(path: Path) -> bool:
-    return path.suffix == ".gguf" and not _is_dir(path)
+def _gguf_file(path: Path) -> Path | None:
+    """The GGUF file of a path: itself, or the only one of a folder that has no other weights."""
+    if not _is_dir(path):
+        return path if path.suffix == ".gguf" else None
+    files = [] if _has_own_weights(path) else [file for file in path.glob("*.gguf") if file.is_file()]
+    return files[0] if len(files) == 1 else None
+
+
+def _has_own_weights(folder: Path) -> bool:
+    return any(_is_file(folder / name) for name in (SINGLE, INDEX, PICKLED_SINGLE, PICKLED_INDEX))
 
 
 def _is_ctranslate2(path: Path) -> bool:

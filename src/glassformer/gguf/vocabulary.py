@@ -29,6 +29,8 @@ SPLITS: dict[str, str | None] = {
     "qwen2": WORDS + r"\p{N}" + REST,
 }
 """`tokenizer.ggml.pre` → how a text is split; None: as GPT-2's is."""
+WHOLE_WORDS = ("llama-bpe", "llama3")
+"""Of these, a word that is a token is that token, whatever the merges make of it."""
 
 
 def write_tokenizer(header: GGUFHeader, folder: Path) -> None:
@@ -61,10 +63,19 @@ def write_tokenizer(header: GGUFHeader, folder: Path) -> None:
         number = header.metadata.get(f"tokenizer.ggml.{key}_token_id")
         if isinstance(number, int) and 0 <= number < len(tokens):
             settings[f"{role}_token"] = tokens[number]
-    first = settings.get("bos_token")
-    if first is not None and header.get("tokenizer.ggml.add_bos_token", bool, kind == "llama"):
+    ends = [
+        [token]
+        if (token := settings.get(f"{role}_token")) and header.get(f"tokenizer.ggml.add_{role}_token", bool, default)
+        else []
+        for role, default in (("bos", kind == "llama"), ("eos", False))
+    ]
+    if any(ends):
+        first, last = ends
+        second = [f"{token}:1" for token in last]
         engine.post_processor = processors.TemplateProcessing(
-            single=[first, "$A"], pair=[first, "$A", first, "$B:1"], special_tokens=[(first, ids[first])]
+            single=[*first, "$A", *last],
+            pair=[*first, "$A", *last, *first, "$B:1", *second],
+            special_tokens=[(token, ids[token]) for token in {*first, *last}],
         )
     if isinstance(template := header.metadata.get("tokenizer.chat_template"), str):
         settings["chat_template"] = template
@@ -81,7 +92,7 @@ def _byte_level(header: GGUFHeader, ids: dict[str, int], kinds: list[int]) -> To
     merges = [tuple(line.split(" ")) for line in header.get("tokenizer.ggml.merges", list)]
     if not all(len(merge) == 2 and {*merge, "".join(merge)} <= ids.keys() for merge in merges):
         raise DataError(f"{header.path}: tokenizer.ggml.merges joins what is no pair of tokens")
-    engine = Tokenizer(models.BPE(ids, merges, ignore_merges=split in ("llama-bpe", "llama3")))
+    engine = Tokenizer(models.BPE(ids, merges, ignore_merges=split in WHOLE_WORDS))
     pattern = SPLITS[split]
     whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
     engine.pre_tokenizer = (

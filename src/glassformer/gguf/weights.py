@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,16 +18,30 @@ from glassformer.weights.header import TensorInfo
 from glassformer.weights.read import ComputedWeights
 
 
+class TensorLayout(Protocol):
+    """How numbers of a tensor differ between GGUF and the reference library; the shape is the same."""
+
+    def read(self, x: Tensor) -> Tensor: ...
+    def written(self, x: Tensor) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A tensor under another name.
-
-    change: from the layout of GGUF to the reference library's; it keeps the shape, but for `transposed`
-    """
+    """A tensor under another name, with other numbers where it has a layout, and transposed where it says so."""
 
     name: str
-    change: Callable[[Tensor], Tensor] | None = None
+    layout: TensorLayout | None = None
     transposed: bool = False
+
+    def read(self, x: Tensor) -> Tensor:
+        """From GGUF to the reference library."""
+        x = x if self.layout is None else self.layout.read(x)
+        return (x.T if self.transposed else x).contiguous()
+
+    def written(self, x: Tensor) -> Tensor:
+        """The inverse of `read`."""
+        x = x.T if self.transposed else x
+        return (x if self.layout is None else self.layout.written(x)).contiguous()
 
 
 class GGUFWeights(ComputedWeights):
@@ -92,5 +106,4 @@ class GGUFWeights(ComputedWeights):
                 f"{self._header.path}: tensor {safe_repr(name)} is quantized as {kind.name}, which is not supported"
             ) from problem
         tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).reshape(stored.shape)
-        tensor = tensor if named.change is None else named.change(tensor)
-        return tensor.T.contiguous() if named.transposed else tensor.contiguous()
+        return named.read(tensor)

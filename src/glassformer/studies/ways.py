@@ -151,6 +151,7 @@ WAYS: dict[str, str | Way[Any]] = {
     "heads": "glassformer.studies.pruning_ways:FewerHeads",
     "neurons": "glassformer.studies.pruning_ways:FewerNeurons",
     "layers": "glassformer.studies.pruning_ways:FewerLayers",
+    "gguf": "glassformer.studies.exporting_ways:GGUF",
     "vocabulary": "glassformer.studies.pruning_ways:SmallerVocabulary",
 }
 """Name → the class of a way as "module:class", imported on first use; or a way that was registered."""

@@ -133,7 +133,7 @@ _CONVERT = "look for a safetensors copy of the model, or convert them where they
 FOREIGN = {
     ".h5 .keras ckpt.index .ckpt.meta": ("TensorFlow's, which is not read", _CONVERT),
     ".msgpack": ("Flax's, which is not read", _CONVERT),
-    ".gguf .ggml": ("a GGUF file, which is loaded by its own name", "give the file itself instead of its folder"),
+    ".gguf .ggml": ("one of several GGUF files, or an old one", "give the file itself instead of its folder"),
     ".onnx": ("an exported program", "put config.json and the tokenizer of its model next to it"),
     ".mlmodel .tflite": ("an exported program", "look for the safetensors that it was exported from"),
 }
