@@ -14,6 +14,7 @@ from glassformer.compression.quantise import Scheme, round_to_nearest
 from glassformer.compression.quantised_network import quantise_network
 from glassformer.core.quantised import QuantisedLinear, StoredLevels
 from glassformer.engine import native
+from glassformer.engine.few_tokens import FewTokensProduct
 from glassformer.engine.prepare import PRECISIONS, prepare, prepared_copy, prepared_precision, unprepare
 from glassformer.engine.stored_levels import StoredLevelsProduct
 from tests.e2e.tiny_models import make_folder
@@ -62,6 +63,45 @@ def test_four_bits_in_bfloat16(symmetric: bool) -> None:
     assert float((y.float() - expected).abs().max()) <= 2e-2 * float(expected.abs().max())
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    ("columns", "group"), [(96, 32), (768, 32), (200, 0), (64, 64), (192, 64), (256, 128), (512, 256), (8, 0)]
+)
+@pytest.mark.parametrize(("rows", "tokens"), [(1, 1), (7, 1), (50, 3), (33, 8)])
+def test_products_of_four_bits_are_exact(rows: int, columns: int, group: int, tokens: int, symmetric: bool) -> None:
+    if native.kernel() is None:
+        pytest.skip("compiled kernels are not available here")
+    draw = torch.Generator().manual_seed(columns + rows)
+    made = round_to_nearest(torch.randn(rows, columns, generator=draw), Scheme(4, group, symmetric))
+    layer = QuantisedLinear(StoredLevels.of(made.levels, made.scale, 4, made.zero), None)
+    x = torch.randn(tokens, columns, generator=draw)
+    x[0, ::7] *= 1e4  # outliers, and small numbers next to them
+    product = StoredLevelsProduct(layer, "fp32", inside=True)
+    assert product.has_matrix and product.matrix().weight.data_ptr() == layer.stored.levels.data_ptr()
+    y, expected = FewTokensProduct(product.matrix())(x), x.double() @ layer.stored.numbers().double().T
+    zero = torch.zeros(made.scale.shape, dtype=torch.int8) if made.zero is None else made.zero
+    terms = made.levels.abs().unflatten(1, (made.scale.shape[1], -1)) + zero.abs()[..., None]  # |q| + |Z|
+    terms = (made.scale[..., None] * terms).flatten(1)
+    assert y is not None and ((y - expected).abs() <= 5e-7 * (x.abs() @ terms.T)).all()
+
+
+def test_four_bits_keep_what_is_not_a_number() -> None:
+    if native.kernel() is None:
+        pytest.skip("compiled kernels are not available here")
+    layer, _ = layer_of(4, 32, "wide")
+    for value in (float("nan"), float("inf")):
+        x = torch.zeros(2, 64)
+        x[0, 5] = value
+        y = StoredLevelsProduct(layer, "fp32", inside=True)(x)
+        assert not y[0].isfinite().any() and torch.allclose(y[1], layer.bias)
+
+
+@pytest.mark.parametrize(("bits", "group"), [(8, 16), (4, 16), (4, 4)])
+def test_other_groups_are_left_to_torch(bits: int, group: int) -> None:
+    layer, _ = layer_of(bits, group, "wide")
+    assert not StoredLevelsProduct(layer, "fp32", inside=True).has_matrix
+
+
 def test_levels_are_read_where_they_are() -> None:
     layer, _ = layer_of(8, 0, "wide")
     matrix = StoredLevelsProduct(layer, "fp32", inside=True).matrix()
@@ -94,12 +134,16 @@ def test_gradients_of_inputs_pass_a_prepared_layer() -> None:
     assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_step_of_generation_reads_stored_levels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", [Scheme(8), Scheme(4, 32), Scheme(4, 64, symmetric=False)])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_step_of_generation_reads_stored_levels(tmp_path: Path, family: str, scheme: Scheme, rows: int) -> None:
     if native.kernel() is None:
         pytest.skip("compiled kernels are not available here")
-    model = glassformer.load(make_folder(tmp_path, "llama", task="text-generation"))
-    quantise_network(model.network, Scheme(8), embeddings=Scheme(8))
-    ids = torch.tensor([[3, 4, 5]])
+    sizes = {"llama": {"hidden_size": 64, "intermediate_size": 192}, "gpt2": {"n_embd": 64, "n_inner": 192}}[family]
+    model = glassformer.load(make_folder(tmp_path, family, task="text-generation", **sizes))
+    quantise_network(model.network, scheme, embeddings=Scheme(8))
+    ids = torch.tensor([[3, 4, 5], [6, 7, 8], [5, 3, 4]])[:rows]
     with torch.inference_mode():
         expected = model(input_ids=ids).logits[:, -1]
         prepare(model.network, "fp32")

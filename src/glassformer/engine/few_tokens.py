@@ -8,7 +8,7 @@ from torch import Tensor
 from glassformer.engine import native
 from glassformer.engine.instruction import Instruction
 from glassformer.engine.products import Matrix
-from glassformer.engine.program import BYTES
+from glassformer.engine.program import NumberFormat, rounded_floats
 
 MAX_TOKENS = 8
 """Tokens of a step, over all rows, up to which it is bound by the bandwidth of reading weights."""
@@ -19,11 +19,12 @@ CHUNK_BYTES, MIN_CHUNKS = 1 << 18, 8
 
 def product_fields(matrix: Matrix) -> dict[str, int]:
     """The fields of a product's instruction that its weights decide."""
-    N, K = matrix.weight.shape
-    block = -(-N // max(MIN_CHUNKS, -(-N * K * BYTES[matrix.format] // CHUNK_BYTES)))
-    addresses = {"weight": matrix.weight, "step": matrix.step, "bias": matrix.bias}
+    N, K = len(matrix.weight), matrix.inputs
+    block = -(-N // max(MIN_CHUNKS, -(-matrix.weight.nbytes // CHUNK_BYTES)))
+    addresses = {"weight": matrix.weight, "step": matrix.step, "bias": matrix.bias, "zero": matrix.zero}
     return {
         "block": block, "chunks": -(-N // block), "inputs": K, "outputs": N, "format": matrix.format,
+        "group": matrix.group,
         **{name: 0 if tensor is None else tensor.data_ptr() for name, tensor in addresses.items()},
     }  # fmt: skip
 
@@ -33,16 +34,17 @@ class FewTokensProduct:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._instruction = Instruction(**product_fields(matrix))
+        rounded = MAX_TOKENS * rounded_floats(matrix.inputs) if matrix.format == NumberFormat.INT4 else 0
+        self._instruction = Instruction(rounded, **product_fields(matrix))
 
     def __call__(self, x: Tensor) -> Tensor | None:
         """The product, or None where there is no kernel for it. [..., out]"""
         kernel = native.kernel() if x.device.type == "cpu" and len(x) else None
-        N, K = self._matrix.weight.shape
+        N, K = len(self._matrix.weight), self._matrix.inputs
         if kernel is None:
             return None
         tokens = x.float().reshape(-1, K).contiguous()
         y = torch.empty(len(tokens), N)
         places = {"x": tokens.data_ptr(), "y": y.data_ptr()}
-        self._instruction.run(kernel, nbytes=self._matrix.weight.nbytes, rows=len(tokens), **places)
+        self._instruction.run(kernel, nbytes=self._matrix.nbytes, rows=len(tokens), **places)
         return y.to(x.dtype).view(*x.shape[:-1], N)

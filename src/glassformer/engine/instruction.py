@@ -15,11 +15,12 @@ class Instruction:
     """One instruction, which any number of Python threads may run at once.
 
     Args:
+        floats: scratch memory of each thread, in fp32 numbers
         fields: those of `INSTRUCTION` that are the same in every run.
     """
 
-    def __init__(self, **fields: Any) -> None:
-        self._fields = fields
+    def __init__(self, floats: int = 0, **fields: Any) -> None:
+        self._floats, self._fields = floats, fields
         self._idle: list[tuple[np.ndarray, TeamJob]] = []  # programs that no thread runs
 
     def run(self, kernel: Kernel, *, nbytes: int, **fields: Any) -> None:
@@ -41,4 +42,4 @@ class Instruction:
         instructions = np.zeros(1, INSTRUCTION)
         for name, value in self._fields.items():
             instructions[name] = value
-        return instructions, TeamJob(state_of(instructions), 0, 0)
+        return instructions, TeamJob(state_of(instructions), self._floats, 0)

@@ -42,7 +42,14 @@ Kernel = Callable[[int, int], None]
 
 COMPILE_SECONDS = 300
 """Seconds that compiling may take, and waiting for another process that compiles; without kernels torch computes."""
-_SOURCES = ("program.py", "kernels/memory.py", "kernels/formulas.py", "kernels/levels.py", "kernels/run.py")
+_SOURCES = (
+    "program.py",
+    "kernels/memory.py",
+    "kernels/formulas.py",
+    "kernels/levels.py",
+    "kernels/four_bits.py",
+    "kernels/run.py",
+)
 _MARK = b"glassformer kernels\n"
 
 MEMBER = """

@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core import processor
+from glassformer.core.levels import PER_WORD
 from glassformer.engine.levels import OFFSET, rescale_, row_steps, token_levels
 from glassformer.engine.program import LEVELS, NumberFormat
 
@@ -311,15 +312,31 @@ def _fbgemm_packing() -> Iterator[None]:
 class Matrix:
     """Weights as the kernels of single tokens read them: row after row, in a format.
 
-    weight: [out, in]
-    step: of each row of levels [out], or None
+    weight: [out, in]; of 4 bits int32 [out, in / 8]
+    step: of each row of levels [out], of each group of 4-bit levels [out, groups], or None
     bias: fp32 [out], or None
+    zero: of each group. int8 [out, groups], or None
     """
 
     format: NumberFormat
     weight: Tensor
     step: Tensor | None = None
     bias: Tensor | None = None
+    zero: Tensor | None = None
+
+    @property
+    def inputs(self) -> int:
+        return self.weight.shape[1] * (PER_WORD if self.format == NumberFormat.INT4 else 1)
+
+    @property
+    def group(self) -> int:
+        """Weights of 4 bits that share a step; 0 in other formats."""
+        return self.inputs // self.step.shape[1] if self.format == NumberFormat.INT4 and self.step is not None else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a product reads."""
+        return self.weight.nbytes + (0 if self.step is None else self.step.nbytes)
 
     @staticmethod
     def of(weight: Tensor, bias: Tensor | None, precision: str, inside: bool) -> Matrix:

@@ -34,6 +34,7 @@ class NumberFormat(IntEnum):
     FP16 = 1
     BF16 = 2
     INT8 = 3  # a step for each row
+    INT4 = 4  # eight in a word of 32 bits, a step for each group of neighbours in a row
 
 
 class Norm(IntEnum):
@@ -56,8 +57,6 @@ class Activation(IntEnum):
     TANH = 6
 
 
-BYTES = {NumberFormat.FP32: 4, NumberFormat.FP16: 2, NumberFormat.BF16: 2, NumberFormat.INT8: 1}
-
 LEVELS = 127
 """The largest level of 8 bits with a sign, symmetric around 0: -128 is not used."""
 
@@ -72,6 +71,8 @@ INSTRUCTION = np.dtype(
         ("eps", "f8"),
         # weights [outputs, inputs] in a format; step, and bias or 0 [outputs]; those of the gate
         *((name, "i8") for name in "format weight step bias gate gate_step gate_bias activation".split()),
+        # of 4 bits: weights that share a step; zero points [outputs, groups] or 0, and the gate's
+        *((name, "i8") for name in "group zero gate_zero".split()),
         # experts: how many, and for each token; the chosen ones [rows, slots], integers, and their weights, fp32;
         # chunks of a product. The addresses of weights are those of tables then, with an address for each expert
         *((name, "i8") for name in "experts slots chosen mixture parts".split()),
@@ -90,6 +91,17 @@ INSTRUCTION = np.dtype(
     ]
 )
 """One instruction; every address is an integer, 0 for what is not there."""
+
+RUN = 8
+"""Inputs that are rounded with one scale, where weights have 4 bits: as many as a word has weights."""
+ROUNDED_WEIGHTS, ROUNDED_BYTES = 128, 704
+"""Inputs of a chunk, and its bytes: two levels of 16 bits each, and for each run two sums and a scale of 32 bits."""
+
+
+def rounded_floats(inputs: int) -> int:
+    """Scratch memory for the rounded inputs of a token, in fp32 numbers; with room for a sum of each group."""
+    return -(-inputs // ROUNDED_WEIGHTS) * (ROUNDED_BYTES // 4 + ROUNDED_WEIGHTS // RUN)
+
 
 # The state of a running program, as 64-bit integers: those that threads write lie in cache lines of their own.
 TICKET = 0  # (phase << CHUNK_BITS) + the next chunk

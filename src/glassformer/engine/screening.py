@@ -66,7 +66,7 @@ class LargestLogits:
         if not decoder.multiplies_few(x):
             return None
         matrix, screen = decoder.matrix(), self._screen
-        if matrix.format == NumberFormat.INT8:
+        if matrix.format in (NumberFormat.INT8, NumberFormat.INT4):
             return None
         if screen is None or screen.matrix is not matrix:
             self._steps += 1

@@ -26,7 +26,7 @@ from glassformer.core.flow import Flow
 from glassformer.core.position_bias import BucketedBias
 from glassformer.core.rotary import RotarySpec
 from glassformer.engine.few_tokens import product_fields
-from glassformer.engine.program import INSTRUCTION, Activation, Kind, NumberFormat, state_of
+from glassformer.engine.program import INSTRUCTION, Activation, Kind, NumberFormat, rounded_floats, state_of
 from glassformer.engine.step_fields import NotUnderstood, activation_of, matrix_of, norm_fields
 from glassformer.engine.team import TeamJob
 
@@ -141,13 +141,19 @@ class StepProgram:
     def _make_job(self, scores: int) -> None:
         """Scratch memory of each thread: the normed inputs, then what an instruction needs besides them."""
         ops, R = self._records, self.B * self.T
-        inputs = max(max(R * op["inputs"], 2 * op.get("width", 0)) for op in ops)
+        inputs = max(max(R * self._input_floats(op), 2 * op.get("width", 0)) for op in ops)
         outputs = max(max(R, 2) * op.get("outputs", 0) for op in ops)
         heads = max((op["heads"] * op["width"] for op in ops if op["kind"] == Kind.ATTENTION), default=0)
         inputs = -(-inputs // 16) * 16
         self.instructions["spare"] = 4 * inputs
         self._scores = scores
         self.job = TeamJob(self._state, inputs + max(outputs, heads + scores), self.nbytes)
+
+    @staticmethod
+    def _input_floats(op: dict[str, Any]) -> int:
+        """Numbers of a token's inputs: normed, and where weights have 4 bits, rounded too."""
+        own: int = op["inputs"]
+        return own + rounded_floats(own) if op.get("format") == NumberFormat.INT4 else own
 
     def _add_block(self, block: Any) -> None:
         if type(block) is Block:
@@ -237,6 +243,8 @@ class StepProgram:
         matrices = [matrix_of(getattr(expert, name)) for expert in experts]
         if len({matrix.format for matrix in matrices}) > 1:
             raise NotUnderstood("experts in several formats")
+        if matrices[0].format == NumberFormat.INT4:
+            raise NotUnderstood("experts in 4 bits")
         for place, field in zip(places or ("weight", "step", "bias"), ("weight", "step", "bias"), strict=True):
             table = np.array([product_fields(matrix)[field] for matrix in matrices], np.int64)
             record[place] = table.ctypes.data if table.all() else 0
@@ -281,15 +289,15 @@ class StepProgram:
             "residual": 0 if residual is None else residual.data_ptr(), "factor": factor, "activation": activation,
             **product_fields(matrix), **norm_fields(norm, self._keep),
         }  # fmt: skip
-        self.nbytes += matrix.weight.nbytes
+        self.nbytes += matrix.nbytes
         if gate is not None:
             other = matrix_of(gate)
-            if other.format != matrix.format:
+            if (other.format, other.group) != (matrix.format, matrix.group):
                 raise NotUnderstood(f"{other.format} with {matrix.format}")
             self._referenced.append(other)
-            names = {"weight": "gate", "step": "gate_step", "bias": "gate_bias"}
+            names = {"weight": "gate", "step": "gate_step", "zero": "gate_zero", "bias": "gate_bias"}
             fields |= {"kind": Kind.GATED} | {mine: product_fields(other)[name] for name, mine in names.items()}
-            self.nbytes += other.weight.nbytes
+            self.nbytes += other.nbytes
         self._records.append(fields)
         return y
 

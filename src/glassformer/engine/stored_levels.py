@@ -3,8 +3,9 @@
     inputs           8-bit weights, a scale a row                            4-bit weights, groups, zero points
     dynamic          levels(x) levels(W)ᵀ on oneDNN, a step for each token   blocks of W as numbers, x rounded
     static           levels(x) levels(W)ᵀ on oneDNN, one step                the same
-    wide             few tokens: compiled kernels that widen levels          blocks of W as numbers; in bf16 torch's
-                     many: blocks of W as numbers; as dynamic under "int8"   product of 4-bit weights
+    wide, few tokens compiled kernels that widen levels                      compiled kernels of integers
+    wide, many       blocks of W as numbers; as dynamic under "int8"         blocks of W as numbers; in bf16 torch's
+                                                                             product of 4-bit weights
 
 Nothing is quantised again, and no weight is held in floating point.
 """
@@ -25,10 +26,12 @@ from glassformer.engine.products import (
     static_levels_product,
     weight_levels,
 )
-from glassformer.engine.program import LEVELS, NumberFormat
+from glassformer.engine.program import LEVELS, ROUNDED_WEIGHTS, RUN, NumberFormat
 
 INT4_GROUPS = (32, 64, 128, 256)
 """Groups that torch's product of 4-bit weights takes."""
+FEW_TOKENS_GROUPS = (32, 64)
+"""Groups that the kernels of few tokens take, and multiples of 128 (0, a whole row, among them)."""
 INT4_ROWS = 16
 """It computes blocks of that many outputs."""
 
@@ -49,32 +52,44 @@ class StoredLevelsProduct:
 
     def __call__(self, x: Tensor) -> Tensor:
         tokens = x.numel() // max(x.shape[-1], 1)
-        if 0 < tokens <= MAX_TOKENS and self.has_matrix and self._layer.inputs == "wide":
+        layer = self._layer
+        if 0 < tokens <= MAX_TOKENS and self.has_matrix and (layer.inputs == "wide" or layer.stored.bits == 4):
             self._few = self._few or FewTokensProduct(self.matrix())
-            if (y := self._few(x)) is not None:
+            if (y := self._few(layer.rounded_inputs(x))) is not None:
                 return y
         self._many = self._many or self._made()
         return self._many(x)
 
     @property
     def has_matrix(self) -> bool:
-        """Whether the levels are such as the kernels of single tokens read: 8 bits, a scale for each row."""
+        """Whether the levels are such as the kernels of single tokens read.
+
+        8 bits with a scale for each row; 4 bits with one for each row, or for each group of neighbours.
+        """
         stored = self._layer.stored
-        plain = stored.bits == 8 and stored.zero is None and stored.scale.shape[1] == 1
-        return plain and stored.levels.device.type == "cpu"
+        if stored.levels.device.type != "cpu":
+            return False
+        if stored.bits == 8:
+            return stored.zero is None and stored.scale.shape[1] == 1
+        fits = stored.group in FEW_TOKENS_GROUPS or stored.group % ROUNDED_WEIGHTS == 0
+        return fits and stored.columns % RUN == 0 and stored.order is None
 
     def matrix(self) -> Matrix:
         """The weights as the kernels of single tokens read them, without a copy of the levels."""
         stored, bias = self._layer.stored, self._layer.bias
         wide = None if bias is None else bias.detach().float().contiguous()
-        return Matrix(NumberFormat.INT8, stored.levels.contiguous(), stored.scale[:, 0].float().contiguous(), wide)
+        levels, scale = stored.levels.contiguous(), stored.scale.float().contiguous()
+        if stored.bits == 4:
+            zero = None if stored.zero is None else stored.zero.contiguous()
+            return Matrix(NumberFormat.INT4, levels, scale, wide, zero)
+        return Matrix(NumberFormat.INT8, levels, scale[:, 0].contiguous(), wide)
 
     def _made(self) -> Product:
         """The product for many tokens."""
         layer, stored = self._layer, self._layer.stored
         bias = None if layer.bias is None else layer.bias.detach()
         # Without VNNI sums of two products overflow 16 bits, with levels as large as stored ones may be.
-        fits = self.has_matrix and kernels("int8") and weight_levels() == LEVELS
+        fits = stored.bits == 8 and self.has_matrix and kernels("int8") and weight_levels() == LEVELS
         rounds = layer.inputs != "wide" or self.precision == "int8"
         if fits and rounds:
             levels, steps = stored.levels.contiguous(), stored.scale[:, 0].float().contiguous()

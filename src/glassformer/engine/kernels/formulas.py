@@ -6,6 +6,7 @@ import math
 
 from numba import float32, uint32
 
+from glassformer.engine.kernels.four_bits import four_bit_product
 from glassformer.engine.kernels.memory import (
     bits_of_float,
     bytes_,
@@ -112,8 +113,11 @@ eight_rows, eight_dots = _of_any_format(_reader_of_many)
 
 
 @formula
-def product(op, R, weight, step, bias, x, y, start, stop):
+def product(op, R, weight, step, zero, bias, x, y, start, stop):
     """y[r, n] = W[n] · x[r] · step[n] + b[n] for the rows start ≤ n < stop of W, each of which is read once."""
+    if op.format == NumberFormat.INT4:
+        four_bit_product(op, R, weight, step, zero, bias, x, y, start, stop)
+        return
     K, N, last = op.inputs, op.outputs, R - 1
     steps, shifts = floats(step, N), floats(bias, N)
     # Several streams, each read from its beginning to its end; the last row stands in for those that are missing.

@@ -9,6 +9,7 @@ import numpy as np
 from numba import float32, int64, njit, types
 
 from glassformer.engine.kernels.formulas import activate, dot, exp, norm, product, tanh, widened
+from glassformer.engine.kernels.four_bits import round_inputs, rounded_size
 from glassformer.engine.kernels.levels import from_levels, to_levels
 from glassformer.engine.kernels.memory import (
     BARE,
@@ -47,26 +48,34 @@ SPINS = 3_000
 
 @formula
 def inputs_of(op, scratch):
-    """The address of norm(x) [rows, inputs], which each thread computes for itself; that of x where there is none."""
-    if op.norm == Norm.NONE:
-        return op.x
-    D = op.inputs
+    """The address of norm(x) [rows, inputs], which each thread computes for itself; that of x where there is none.
+
+    Where weights have 4 bits, that of the same inputs rounded.
+    """
+    D, x, rounded = op.inputs, op.x, scratch
+    if op.norm != Norm.NONE:
+        for r in range(op.rows):
+            place = 4 * r * D
+            norm(op.norm, floats(op.x + place, D), op.gain, op.shift, op.eps, floats(scratch + place, D))
+        x, rounded = scratch, scratch + 4 * op.rows * D
+    if op.format != NumberFormat.INT4:
+        return x
     for r in range(op.rows):
-        place = 4 * r * D
-        norm(op.norm, floats(op.x + place, D), op.gain, op.shift, op.eps, floats(scratch + place, D))
-    return scratch
+        round_inputs(x + 4 * r * D, D, op.group, rounded + r * rounded_size(D))
+    return rounded
 
 
 @formula
-def layer(op, R, weight, step, bias, gate, gate_step, gate_bias, x, y, start, stop, scratch):
+def layer(op, R, weight, step, zero, bias, gate, gate_step, gate_zero, gate_bias, x, y, start, stop, scratch):
     """y = activation(W x + b) of R tokens; or gated, activation(W_gate x + b_gate) · (W x + b)."""
     N = op.outputs
-    product(
-        op, R, gate if gate else weight, gate_step if gate else step, gate_bias if gate else bias, x, y, start, stop
-    )
+    if gate:
+        product(op, R, gate, gate_step, gate_zero, gate_bias, x, y, start, stop)
+    else:
+        product(op, R, weight, step, zero, bias, x, y, start, stop)
     neurons = floats(scratch + op.spare, R * N)
     if gate:
-        product(op, R, weight, step, bias, x, neurons, start, stop)
+        product(op, R, weight, step, zero, bias, x, neurons, start, stop)
     for r in range(R):
         activate(op.activation, y[r * N + start : r * N + stop])
         if gate:
@@ -82,11 +91,11 @@ def linear(op, chunk, x, scratch):
     R, N = op.rows, op.outputs
     y = floats(op.y, R * N)
     if op.residual == 0:
-        gates = op.gate, op.gate_step, op.gate_bias
-        layer(op, R, op.weight, op.step, op.bias, gates[0], gates[1], gates[2], x, y, start, stop, scratch)
+        gates = op.gate, op.gate_step, op.gate_zero, op.gate_bias
+        layer(op, R, op.weight, op.step, op.zero, op.bias, *gates, x, y, start, stop, scratch)
         return
     branch, stream = floats(scratch + op.spare, R * N), floats(op.residual, R * N)
-    product(op, R, op.weight, op.step, op.bias, x, branch, start, stop)
+    product(op, R, op.weight, op.step, op.zero, op.bias, x, branch, start, stop)
     for r in range(R):
         for n in range(r * N + start, r * N + stop):
             y[n] = stream[n] + float32(op.factor) * branch[n]
@@ -129,7 +138,7 @@ def expert(op, chunk, x, scratch):
     gate, gate_step = of_expert(op, op.gate, e), of_expert(op, op.gate_step, e)
     gate_bias, y = of_expert(op, op.gate_bias, e), floats(op.y + 4 * pair * op.outputs, op.outputs)
     own = x + 4 * (pair // op.slots) * op.inputs
-    layer(op, 1, weight, step, bias, gate, gate_step, gate_bias, own, y, start, stop, scratch)
+    layer(op, 1, weight, step, 0, bias, gate, gate_step, 0, gate_bias, own, y, start, stop, scratch)
 
 
 @formula
@@ -143,7 +152,7 @@ def mixture(op, chunk, scratch):
     for pair in range(token * op.slots, (token + 1) * op.slots):
         e, weight = integers(op.chosen, op.rows * op.slots)[pair], floats(op.mixture, op.rows * op.slots)[pair]
         step, bias = of_expert(op, op.step, e), of_expert(op, op.bias, e)
-        product(op, 1, of_expert(op, op.weight, e), step, bias, op.x + 4 * pair * op.inputs, branch, start, stop)
+        product(op, 1, of_expert(op, op.weight, e), step, 0, bias, op.x + 4 * pair * op.inputs, branch, start, stop)
         for n in range(start, stop):
             total[n] += weight * branch[n]
     y, stream = floats(op.y + 4 * token * N, N), floats(op.residual + 4 * token * N, N)
