@@ -85,26 +85,28 @@ def _total(builder, vector):
     return builder.extract_element(vector, _int(0))
 
 
+def _lane_scales(builder, scales, address, chunk, chunks, rest):
+    """The scale of each lane of a chunk, which has four, two or one."""
+    if scales == 1:
+        number = builder.udiv(chunk, chunks)
+        place = builder.add(address, builder.mul(number, chunk.type(4)))
+        one = builder.load(builder.inttoptr(place, _float.as_pointer()))
+        vector = builder.insert_element(ir.Constant(_sums, ir.Undefined), one, _int(0))
+        return builder.shuffle_vector(vector, vector, _constant(_words, 0))
+    each = LANES // scales
+    if rest is not None:
+        rest = builder.udiv(builder.add(rest, _int(each - 1)), _int(each))
+    place = builder.add(address, builder.mul(chunk, chunk.type(4 * scales)))
+    some = _load(builder, ir.VectorType(_float, scales), place, rest)
+    return builder.shuffle_vector(some, some, _constant(_words, *(lane // each for lane in range(LANES))))
+
+
 def _four_rows(scales):
     """The intrinsic of products whose 128 weights have four, two or one scales.
 
     (addresses of four rows of words, of four rows of scales, of the rounded inputs, whole chunks of 128 weights,
     words besides, chunks of one scale) → four sums.
     """
-
-    def lane_scales(builder, address, chunk, chunks, rest):
-        if scales == 1:
-            number = builder.udiv(chunk, chunks)
-            place = builder.add(address, builder.mul(number, chunk.type(4)))
-            one = builder.load(builder.inttoptr(place, _float.as_pointer()))
-            vector = builder.insert_element(ir.Constant(_sums, ir.Undefined), one, _int(0))
-            return builder.shuffle_vector(vector, vector, _constant(_words, 0))
-        each = LANES // scales
-        if rest is not None:
-            rest = builder.udiv(builder.add(rest, _int(each - 1)), _int(each))
-        place = builder.add(address, builder.mul(chunk, chunk.type(4 * scales)))
-        some = _load(builder, ir.VectorType(_float, scales), place, rest)
-        return builder.shuffle_vector(some, some, _constant(_words, *(lane // each for lane in range(LANES))))
 
     def add_chunk(builder, rows, steps, x, chunks, totals, chunk, rest=None):
         def at(offset):
@@ -124,7 +126,7 @@ def _four_rows(scales):
                 fine = builder.add(fine, _pairs(builder, nibbles, inputs[PARTS + part]))
             rest_of = builder.fmul(builder.sitofp(fine, _sums), _constant(_sums, 1 / STEPS), flags=["contract"])
             number = builder.fadd(builder.sitofp(lanes, _sums), rest_of, flags=["contract"])
-            scale = builder.fmul(lane_scales(builder, step, chunk, chunks, rest), run_scales)
+            scale = builder.fmul(_lane_scales(builder, scales, step, chunk, chunks, rest), run_scales)
             term = builder.fmul(number, scale, flags=["contract"])
             builder.store(builder.fadd(builder.load(total), term, flags=["contract"]), total)
 
