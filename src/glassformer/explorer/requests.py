@@ -267,6 +267,10 @@ class AskRequest(Schema):
     ] = None
     top: Annotated[Annotated[int, at_least(1, 50)], Doc("Number of passages.")] = 5
     folder: Annotated[str | None, Doc("Folder or file of the store; null = all.")] = None
+    where: Annotated[dict[str, str] | None, Doc("Metadata that passages have: name and value; null = any.")] = None
+    diversity: Annotated[
+        Annotated[float, at_least(0.0, 1.0)], Doc("Maximal marginal relevance: 0 = by score alone.")
+    ] = 0.0
     late_interaction: Annotated[NonNegativeInt, Doc("Candidates that are ranked again token by token.")] = 0
 
 

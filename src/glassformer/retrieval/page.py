@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -40,6 +41,8 @@ from glassformer.retrieval.retriever import Retriever
 from glassformer.version import __version__
 
 OWN_VIEWS = ("store", "ask", "passage")
+LISTED_PLACES = 500
+"""Folders and files, and names of metadata, that a page offers."""
 
 
 class DocumentsPage(LocalPage):
@@ -96,6 +99,8 @@ class StoreFacts(Report, kind="store-facts"):
     """What a page says of its store.
 
     model, reader, reranker: names of models; "" = there is none
+    folders: that a search can be limited to, and files; the first of many
+    metadata: names of metadata that documents or passages have
     """
 
     name: str
@@ -104,6 +109,8 @@ class StoreFacts(Report, kind="store-facts"):
     model: str
     reader: str
     reranker: str
+    folders: list[str] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
     version: str = __version__
 
     def tables(self) -> list[Table]:
@@ -143,11 +150,15 @@ def described(scene: Any) -> StoreFacts:
     """What there is to ask."""
     page = _page(scene)
     counts, settings = page.retriever.store.counts(), page.retriever.store.settings
+    files = sorted(page.retriever.store.documents())
+    folders = sorted({parent.as_posix() for file in files for parent in PurePosixPath(file).parents} - {"."})
     return StoreFacts(
         name=page.name, document_count=counts.documents, passage_count=counts.passages,
         model="" if page.retriever.embedder is None else settings.model or "",
         reader="" if page.reader is None else page.options.reader or "a reader",
         reranker="" if page.retriever.reranker is None else page.options.rerank or "a cross-encoder",
+        folders=[*(f"{folder}/" for folder in folders), *files][:LISTED_PLACES],
+        metadata=page.retriever.store.metadata_names()[:LISTED_PLACES],
     )  # fmt: skip
 
 
@@ -158,12 +169,15 @@ def answered(
     method: Literal["fusion", "bm25", "dense"] | None,
     top: int,
     folder: str | None,
+    where: dict[str, str] | None,
+    diversity: float,
     late_interaction: int,
 ) -> Answer:
     """The answer to a question. Raises: as `ask`."""
     page = _page(scene)
     options = replace(
         page.options, method=method or page.options.method, top=top, folder=folder or page.options.folder,
+        where=where or page.options.where, diversity=diversity or page.options.diversity,
         late_interaction=late_interaction,
     )  # fmt: skip
     with page.turn:

@@ -76,7 +76,7 @@ def test_an_answer_that_one_can_see_through(
         " ".join(answer.answer.split())
     )
     assert answer.source.place in page.locator(".ask-source").inner_text()
-    rows = page.get_by_role("option")
+    rows = page.locator("[role=option]")
     assert rows.count() == len(answer.matches)
     for at, match in enumerate(answer.matches):
         shown = rows.nth(at).locator(".ask-ranks").inner_text()
@@ -99,10 +99,10 @@ def test_an_answer_that_one_can_see_through(
 
 def test_the_keyboard_goes_through_the_passages(tab: Callable[..., Tab], served: DocumentsPage) -> None:
     page = opened(tab(), served, QUESTION)
-    page.get_by_role("option").first.focus()
+    page.locator("[role=option]").first.focus()
     page.keyboard.press("ArrowDown")
     page.get_by_role("heading", name="Why passage 2").wait_for()
-    assert page.get_by_role("option", selected=True).locator("b").first.inner_text() == "2"
+    assert page.locator("[role=option][aria-selected=true]").locator("b").first.inner_text() == "2"
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.ariaLabel") == "Question"
     page.get_by_label("token by token").check()
@@ -112,6 +112,25 @@ def test_the_keyboard_goes_through_the_passages(tab: Callable[..., Tab], served:
     assert "m=bm25" in page.url and "late=1" in page.url and "token" not in page.url
     page.go_back()
     page.wait_for_function("() => document.querySelector('.ask-ranks').innerText.includes('dense')")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_search_is_limited_to_a_folder_and_metadata(
+    tab: Callable[..., Tab], served: DocumentsPage, retriever: Retriever, check: Check, size: str
+) -> None:
+    page = opened(tab(viewport=SIZES[size]), served, "fruit")
+    page.get_by_label("Folder or file").select_option("notes/")
+    page.get_by_label("Metadata", exact=True).select_option("price")
+    page.get_by_label("Value of price").fill("4")
+    page.get_by_label("Diversity").fill("0.3")
+    page.wait_for_function("() => document.querySelectorAll('[role=option]').length === 1")
+    page.locator(".ask-stages").get_by_text("diversity").wait_for()
+    assert {"in=notes%2F", "where=price%3D4", "mmr=0.3"} <= set(page.url.partition("#")[2].split("&"))
+    assert "prices.csv" in page.locator("[role=option]").first.inner_text()
+    check(page, "filters"), fits(page, "filters")
+    page.reload()
+    page.wait_for_function("() => document.querySelectorAll('[role=option]').length === 1")
+    assert page.get_by_label("Value of price").input_value() == "4"
 
 
 def test_a_long_passage_shows_its_answer(tab: Callable[..., Tab], retriever: Retriever, tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ export interface StoreFacts {
   model: string;
   reader: string;
   reranker: string;
+  /** Folders, and files, that a search can be limited to. */
+  folders: string[];
+  /** Names of metadata. */
+  metadata: string[];
   version: string;
 }
 
@@ -36,6 +40,8 @@ export interface Passage {
   words: WordScore[];
   file: string;
   also: string[];
+  /** Of the passage in its document, where that has several, and neither lines nor pages; else 0. */
+  number: number;
   title: string;
   text: string;
   start: number;
@@ -61,7 +67,7 @@ export interface Answer {
   start: number;
   stop: number;
   score: number | null;
-  others: { text: string; passage: number | null; joint: number }[];
+  others: { text: string; passage: number | null; score: number }[];
   sentences: { text: string; passage: number | null }[];
   boundaries: Boundary[][];
   matches: Passage[];
@@ -84,17 +90,28 @@ export interface Asked {
   method: Method | null;
   /** Candidates that are ranked again token by token; 0 = none. */
   late: number;
+  /** Folder or file; "" = all. */
+  folder: string;
+  /** Name and value of metadata; "" = any. */
+  where: [name: string, value: string];
+  /** Maximal marginal relevance, 0 to 1. */
+  diversity: number;
 }
 
 /** Passages of an answer. */
 const TOP = 6;
 
+/** A note with the options of the library, `reader= MODEL`, as they are typed. */
+export const asTyped = (note: string): string => note.replace(/\b([a-z_]+)= /g, (_, name: string) => `--${name.replaceAll("_", "-")} `);
+
 const header = <T>({ header }: BinaryFrame): T => header as unknown as T;
 
 export const describe = async (transport: Transport): Promise<StoreFacts> => header(await transport.view("store", null, {}));
 
-export const ask = async (transport: Transport, { question, method, late }: Asked, signal: AbortSignal): Promise<Answer> =>
-  header(await transport.view("ask", null, { question, method, top: TOP, late_interaction: late }, { signal }));
+export const ask = async (transport: Transport, { question, method, late, folder, where: [name, value], diversity }: Asked, signal: AbortSignal): Promise<Answer> => {
+  const where = name && value ? { [name]: value } : null;
+  return header(await transport.view("ask", null, { question, method, top: TOP, late_interaction: late, folder: folder || null, where, diversity }, { signal }));
+};
 
 export async function context(transport: Transport, question: string, id: number, signal: AbortSignal): Promise<Context> {
   const frame = await transport.view("passage", null, { question, id }, { signal });
@@ -102,7 +119,8 @@ export async function context(transport: Transport, question: string, id: number
 }
 
 /** `notes/tower.md:12`, `report.pdf, page 3`. */
-export const placeOf = ({ file, line, page }: Passage): string => (page ? `${file}, page ${page}` : line ? `${file}:${line}` : file);
+export const placeOf = ({ file, line, page, number }: Passage): string =>
+  page ? `${file}, page ${page}` : line ? `${file}:${line}` : number ? `${file}, passage ${number}` : file;
 
 /** A mark of a text: its characters, as Python counts them. */
 export interface Mark<T> {

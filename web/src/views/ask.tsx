@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { setFragment } from "../core/browser";
-import { type Answer, type Asked, ask, describe, METHODS, type Method, type Passage, placeOf, type StoreFacts } from "../core/documents";
+import { type Answer, type Asked, ask, asTyped, describe, METHODS, type Method, type Passage, placeOf, type StoreFacts } from "../core/documents";
 import { count, plural } from "../core/format";
 import type { Transport } from "../core/types";
 import { pairsOf } from "../core/url-state";
@@ -123,9 +123,36 @@ function Question({ asked, store, busy, change }: { asked: Asked; store: StoreFa
               <input type="checkbox" checked={asked.late > 0} onChange={(event) => change({ late: event.currentTarget.checked ? LATE : 0 })} /> token by token
             </label>
           )}
+          <label title="Maximal marginal relevance: 0 ranks by score alone, 1 as different as can be">
+            diversity <input type="range" aria-label="Diversity" min={0} max={1} step={0.1} value={asked.diversity} aria-valuetext={String(asked.diversity)} onChange={(event) => change({ diversity: Number(event.currentTarget.value) })} /> {asked.diversity}
+          </label>
         </div>
       )}
+      {store && <Filters asked={asked} store={store} change={change} />}
     </form>
+  );
+}
+
+/** Where a search is limited to: a folder or file, and metadata. */
+function Filters({ asked, store, change }: { asked: Asked; store: StoreFacts; change(some: Partial<Asked>): void }) {
+  const [name, value] = asked.where;
+  const places = asked.folder && !store.folders.includes(asked.folder) ? [asked.folder, ...store.folders] : store.folders;
+  return (
+    <div class="ask-options">
+      <label>in <select aria-label="Folder or file" value={asked.folder} onChange={(event) => change({ folder: event.currentTarget.value })}>
+        <option value="">all documents</option>
+        {places.map((place) => <option key={place} value={place}>{place}</option>)}
+      </select></label>
+      {store.metadata.length > 0 && (
+        <span class="ask-where">
+          <label>where <select aria-label="Metadata" value={name} onChange={(event) => change({ where: [event.currentTarget.value, event.currentTarget.value && value] })}>
+            <option value="">anything</option>
+            {store.metadata.map((each) => <option key={each} value={each}>{each}</option>)}
+          </select></label>
+          {name && <> is <input key={`${name} ${value}`} type="text" aria-label={`Value of ${name}`} defaultValue={value} autocomplete="off" dir="auto" onChange={(event) => change({ where: [name, event.currentTarget.value.trim()] })} /></>}
+        </span>
+      )}
+    </div>
   );
 }
 
@@ -153,7 +180,7 @@ function Found({ answer, transport, chosen, choose }: { answer: Answer; transpor
         </p>
         {passage !== null && <p class="ask-source">from <b>{placeOf(matches[passage])}</b>{matches[passage].headings.length > 0 && <>, {matches[passage].headings.join(" › ")}</>}</p>}
         {others.length > 0 && <p class="hint">less likely: {others.map((each, at) => <span key={at} class="ask-other">{each.text}{cited(each.passage)}</span>)}</p>}
-        {notes.map((note) => <p key={note} class="hint">{note}</p>)}
+        {notes.map((note) => <p key={note} class="hint">{asTyped(note)}</p>)}
       </section>
       {shown && (
         <div class="ask-body">
@@ -206,8 +233,10 @@ function Stages({ stages }: { stages: Answer["stages"] }) {
 function readAsked(): Asked {
   const pairs = pairsOf(location.hash);
   const method = METHODS.find((name) => name === pairs.get("m")) ?? null;
-  return { question: pairs.get("q") ?? "", method, late: pairs.get("late") === "1" ? LATE : 0 };
+  const [name = "", ...value] = (pairs.get("where") ?? "").split("=");
+  const diversity = Math.min(1, Math.max(0, Number(pairs.get("mmr")) || 0));
+  return { question: pairs.get("q") ?? "", method, late: pairs.get("late") === "1" ? LATE : 0, folder: pairs.get("in") ?? "", where: [name, value.join("=")], diversity };
 }
 
-const written = ({ question, method, late }: Asked): string =>
-  new URLSearchParams({ q: question, ...(method && { m: method }), ...(late && { late: "1" }) }).toString();
+const written = ({ question, method, late, folder, where: [name, value], diversity }: Asked): string =>
+  new URLSearchParams({ q: question, ...(method && { m: method }), ...(late && { late: "1" }), ...(folder && { in: folder }), ...(name && { where: `${name}=${value}` }), ...(diversity && { mmr: String(diversity) }) }).toString();
