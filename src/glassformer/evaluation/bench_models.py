@@ -9,8 +9,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from torch import nn
 
-from glassformer.core.quantised import count_weights
+from glassformer.core.quantised import FixedProgram, count_weights
 from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.splits import column_values
@@ -70,13 +71,15 @@ def bench(
     return reports
 
 
-def _precisions(options: BenchOptions) -> list[str]:
-    return list(PRECISIONS if options.precision is None else options.precision)
+def _precisions(options: BenchOptions, network: nn.Module) -> list[str]:
+    """The precisions to measure a network in: those asked for, else all that it can be prepared in."""
+    possible = [network.fixed_precision] if isinstance(network, FixedProgram) else PRECISIONS
+    return list(possible if options.precision is None else options.precision)
 
 
 def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, format: Mapping[str, Any]) -> Comparison:
     """Latency of single rows, size and metrics of each model in each precision; all get the same rows in one order."""
-    precisions, opened = _precisions(options), [_opened(model, options) for model in models]
+    opened = [_opened(model, options) for model in models]
     first = opened[0]
     if other := next((one for one in opened if one[1].METRIC != first[1].METRIC), None):
         by = [f"{name} by {task.METRIC}" for name, task, _ in (first, other)]
@@ -92,9 +95,10 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     rows = sample_rows(rows, options.limit, options.seed)
     systems: list[ComparedSystem] = []
     measured: list[Bootstrap] = []
-    with bar("measuring, rows", len(opened) * len(precisions) * (WARM_UP + options.runs + len(rows))) as advance:
+    runs = sum(len(_precisions(options, task.model.network)) for _, task, _ in opened)
+    with bar("measuring, rows", runs * (WARM_UP + options.runs + len(rows))) as advance:
         for name, task, _ in opened:
-            for precision in precisions:
+            for precision in _precisions(options, task.model.network):
                 own = measure(task, precision, rows, runs=options.runs, seed=options.seed, advance=advance)
                 apart = differences(own.metrics, measured[0]) if measured else {}
                 measured.append(own.metrics)
@@ -166,7 +170,7 @@ def measure(
     numbers = (int(order[i % len(sample)]) for i in range(WARM_UP + runs))
     network, folder, examples = task.model.network, task.model.folder, task.encode(sample)
     tokens = float(np.mean([task.length(examples[i]) for i in range(len(examples))]))
-    flops = row_flops(task, sample)
+    flops = row_flops(task, sample) or None  # a program of another engine does not say
     try:
         if precision is not None:
             prepare(network, precision)
@@ -192,7 +196,7 @@ def _about(model: Model) -> str:
 
 def _encoding(name: str, model: Model, sentences: list[str], options: BenchOptions, bar: Bar) -> EncodingBench:
     """Throughput of `encode`, and the largest error of its vectors."""
-    names = _precisions(options)
+    names = _precisions(options, model.network)
     with bar("encoding, rounds", (len(names) + 1) * (options.repeats + 1)) as advance:
         rows = compare_precisions(
             model.network,
@@ -208,7 +212,7 @@ def _encoding(name: str, model: Model, sentences: list[str], options: BenchOptio
 
 def _steps(name: str, model: Model, texts: list[str], options: BenchOptions, bar: Bar) -> GenerationBench:
     """Speed of one row's steps of generation, and the error of their logits."""
-    passages, names = passages_of(model, texts, options.count), _precisions(options)
+    passages, names = passages_of(model, texts, options.count), _precisions(options, model.network)
     with bar("generating, passages", len(passages) * (len(names) + 1) * options.repeats) as advance:
         rows = compare_steps(model.network, passages, precisions=names, repeats=options.repeats, progress=advance)
     return GenerationBench(model=name, about=_about(model), rows=rows)

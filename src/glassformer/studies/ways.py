@@ -153,6 +153,8 @@ WAYS: dict[str, str | Way[Any]] = {
     "layers": "glassformer.studies.pruning_ways:FewerLayers",
     "gguf": "glassformer.studies.exporting_ways:GGUF",
     "vocabulary": "glassformer.studies.pruning_ways:SmallerVocabulary",
+    "onnx": "glassformer.studies.onnx_ways:Onnx",
+    "onnx-int8": "glassformer.studies.onnx_ways:OnnxInt8",
 }
 """Name → the class of a way as "module:class", imported on first use; or a way that was registered."""
 

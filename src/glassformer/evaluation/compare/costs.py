@@ -26,7 +26,7 @@ from glassformer.runs.history import read_run
 from glassformer.tasks.base import Task
 
 WARM_UP, TIMED_ROWS = 10, 100
-WEIGHT_FILES = (".safetensors", ".bin", ".onnx", ".onnx_data", ".gguf")
+WEIGHT_FILES = (".safetensors", ".bin", ".onnx", ".onnx_data", ".data", ".gguf")
 FLOPS_ROWS = 8
 """Rows over which floating-point operations are averaged: each is a plain forward pass, of a generator many."""
 BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
