@@ -3,6 +3,7 @@
 programs.py   torch.export programs, with free batch size and lengths
 onnx.py       the same programs as ONNX files, in a folder with config and tokenizer
 gguf.py       a decoder as a file of llama.cpp
+onnx_int8.py  an ONNX file fused and quantised in 8 bits, and compared with its model
 options.py    what is exported, in which format, and where to
 """
 

@@ -67,7 +67,7 @@ def quantise_static(path: Path, batches: Sequence[Mapping[str, Tensor]], *, embe
         runtime.quantize_static(
             path,
             made,
-            _Reader(iter(batches)),
+            _CalibrationBatches(iter(batches)),
             quant_format=runtime.QuantFormat.QDQ,
             op_types_to_quantize=_operations(embeddings),
             per_channel=True,
@@ -93,7 +93,7 @@ def _operations(embeddings: bool) -> list[str]:
 
 
 @dataclass
-class _Reader:
+class _CalibrationBatches:
     """Calibration batches as ONNX Runtime asks for them."""
 
     batches: Iterator[Mapping[str, Tensor]]
