@@ -16,6 +16,7 @@ Jiao et al. 2020, "TinyBERT"; cosine loss, and a student made of every other lay
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.errors import ConfigError
-from glassformer.files.schema import Count, Doc, NonNegative, NonNegativeInt, Positive, Schema, Share
+from glassformer.files.schema import BelowOne, Count, Doc, NonNegative, NonNegativeInt, Positive, Schema, Share
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -39,9 +40,15 @@ class Distillation(Schema):
     alpha: Annotated[Share, Doc("Weight of the labels' own loss; 1 is training without a teacher.")] = 0.5
     temperature: Annotated[Positive, Doc("Temperature T of both distributions.")] = 2.0
     divergence: Annotated[
-        Literal["forward", "reverse"],
-        Doc("Divergence: forward, KL(teacher ‖ student), or reverse, KL(student ‖ teacher)."),
+        Literal["forward", "reverse", "jsd"],
+        Doc("Divergence: forward, KL(teacher ‖ student), reverse, KL(student ‖ teacher), or jsd, between both."),
     ] = "forward"
+    beta: Annotated[BelowOne, Doc("Of jsd: the teacher's share of the mean distribution, above 0.")] = 0.5
+    on_policy: Annotated[
+        Share,
+        Doc("Share of the examples whose continuation or answer the student writes itself, and the teacher scores."),
+    ] = 0.0
+    max_new_tokens: Annotated[Count, Doc("Tokens that the student writes of an example at most.")] = 64
     layers: Annotated[
         Count | list[NonNegativeInt] | None,
         Doc("Student made of the model's layers: how many, evenly spaced, or which, from 0. None = all."),
@@ -59,8 +66,17 @@ class Distillation(Schema):
     def validate(self) -> None:
         if self.alpha == 1 and not (self.hidden or self.attention or self.cosine):
             return  # plain training, to compare with
-        if self.top_k is not None and self.divergence == "reverse":
-            raise ConfigError("divergence is reverse, which needs all logits of the teacher; leave top_k out")
+        if self.top_k is not None and self.divergence != "forward":
+            raise ConfigError(
+                f"divergence is {self.divergence}, which needs all logits of the teacher; leave top_k out"
+            )
+        if self.divergence == "jsd" and not self.beta:
+            raise ConfigError("beta is 0, where the divergence of jsd is 0 too; take a number between 0 and 1")
+        if self.on_policy and self.alpha:
+            raise ConfigError(
+                f"alpha is {self.alpha:g}, and on_policy {self.on_policy:g}: what the student writes has no labels but "
+                "its own words; set alpha to 0"
+            )
         if self.top_k == 1 and self.alpha < 1:
             raise ConfigError("top_k is 1; one logit alone has the probability 1 at every temperature: take more")
 
@@ -121,6 +137,22 @@ def reverse_soft_targets(
     Source: Gu et al. 2024, "MiniLLM"; Agarwal et al. 2024, "On-Policy Distillation of Language Models".
     """
     return soft_targets(teacher, student, temperature)
+
+
+def between_soft_targets(
+    student: Float[Tensor, "N C"], teacher: Float[Tensor, "N C"], temperature: float, beta: float
+) -> Float[Tensor, ""]:
+    """T² · Σ JSD_β(p ‖ q): the generalised Jensen-Shannon divergence of teacher p and student q, which is bounded.
+
+        β KL(p ‖ m) + (1 - β) KL(q ‖ m),      m = β p + (1 - β) q
+
+    Near β = 0 it is β times the forward divergence, near 1 it is 1 - β times the reverse one.
+    Source: Agarwal et al. 2024, "On-Policy Distillation of Language Models", section 2.
+    """
+    q, p = (F.log_softmax(_wide(x) / temperature, dim=-1) for x in (student, teacher))
+    m = torch.logaddexp(p + math.log(beta), q + math.log1p(-beta))
+    terms = beta * p.exp() * (p - m) + (1 - beta) * q.exp() * (q - m)
+    return temperature**2 * terms.sum()
 
 
 def state_distance(student: Float[Tensor, "N D"], teacher: Float[Tensor, "N D"]) -> Float[Tensor, ""]:

@@ -321,6 +321,8 @@ class RunConfig(Schema):
             raise ConfigError(
                 "quantisation rounds whole matrices that are trained; it does not go with adapter, pruning or sharded"
             )
+        if self.sharded and self.distillation is not None and self.distillation.on_policy:
+            raise ConfigError("distillation.on_policy needs a whole student to write with; it does not go with sharded")
         if self.data.validation_format and isinstance(self.data.validation, float | None):
             raise ConfigError("data.validation_format is for files, and data.validation names none")
         limits = self.data.limit

@@ -227,6 +227,13 @@ class Task(ABC):
         tokens = sum(len(e["input_ids"]) if "input_ids" in e else self.length(e) for e in examples)
         return MicroBatch(batch, flow, self.labels(examples, flow), tuple(indices), tokens)
 
+    def before_step(self, batches: Sequence[MicroBatch]) -> list[MicroBatch]:
+        """The training micro-batches of a step as they are learned from now, with the weights that the network has.
+
+        They are collated while the step before runs; a task whose model writes what it learns from replaces them here.
+        """
+        return list(batches)
+
     @abstractmethod
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor | dict[str, Tensor]:
         """The labels of these examples, as the head takes them for its loss, in the layout of their batch."""

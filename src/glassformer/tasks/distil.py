@@ -5,6 +5,7 @@ task, teacher ──taught_by──> task     its training examples carry what t
                                       loss     alpha · own + (1 - alpha) · T² · KL, and of hidden states
 
 stored    the teacher reads each example once; its logits are kept in an Arrow file, 16 bits each, for many students
+written   the student continues or answers some examples itself, and the teacher scores what it has written
 live      it reads each micro-batch: of tasks that show an example otherwise each time (masked language modelling),
           and where hidden states or attention are matched, which are too large to keep
 """
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from glassformer.compression.distil import (
     Distillation,
     attention_divergence,
+    between_soft_targets,
     cosine_distance,
     matching_states,
     reverse_soft_targets,
@@ -45,6 +47,7 @@ from glassformer.tasks.base import Task
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.embedding_head import EmbeddingHead
 from glassformer.tasks.microbatch import WINDOW, run_batches
+from glassformer.tasks.on_policy import Writer, writer_of
 from glassformer.tasks.types import Example, Examples, MicroBatch
 
 TEACHER, OWN = "taught", "own"
@@ -132,6 +135,8 @@ class DistilledHead(Head):
         if "ids" in teacher:
             return top_soft_targets(logits, teacher["ids"], theirs, T)
         if not counted.is_floating_point():
+            if self.options.divergence == "jsd":
+                return between_soft_targets(logits, theirs, T, self.options.beta)
             loss = reverse_soft_targets if self.options.divergence == "reverse" else soft_targets
             return loss(logits, theirs, T)
         if getattr(self.inner, "problem", None) == "regression" or logits.shape[-1] == 1:
@@ -220,6 +225,8 @@ class DistilledTask(Task):
     distillation: Distillation
     _kind: type[Task]
     _loss: DistilledHead
+    _examples: Examples
+    _write: Writer
 
     @property
     def training_identity(self) -> str:
@@ -233,14 +240,33 @@ class DistilledTask(Task):
     @property
     def is_live(self) -> bool:
         """Whether the teacher reads each micro-batch, instead of each example once."""
-        changes = self._kind.augment is not Task.augment or self._kind.perturb is not Task.perturb
-        return self.distillation.matches_states or changes or isinstance(self._loss.inner, EmbeddingHead)
+        options = self.distillation
+        changes = options.on_policy > 0 or changes_examples(self._kind)
+        return options.matches_states or changes or isinstance(self._loss.inner, EmbeddingHead)
 
     def teach(self, examples: Examples, folder: Path) -> Examples:
         """Training examples with what the teacher predicts, which is stored in the folder where it can be."""
         if self.distillation.alpha == 1 and not self.distillation.matches_states:
             return examples
+        self._examples = examples
+        if self.distillation.on_policy:
+            return examples  # the teacher is asked in `before_step`, when the student has written
         return TaughtExamples(examples, None if self.is_live else stored_logits(self, examples, folder))
+
+    def before_step(self, batches: Sequence[MicroBatch]) -> list[MicroBatch]:
+        share = self.distillation.on_policy
+        if not share:
+            return super().before_step(batches)
+        taught = []
+        for batch in batches:
+            examples = [self._examples[i] for i in batch.indices]
+            chosen = [i for i, x in enumerate(torch.rand(len(examples)).tolist()) if x < share]
+            written = self._write([examples[i] for i in chosen], self.distillation.max_new_tokens) if chosen else []
+            for i, example in zip(chosen, written, strict=True):
+                examples[i] = example
+            one = self.collate([{**x, TEACHER: None} for x in examples], batch.indices)
+            taught.append(replace(one, whole=batch.whole))
+        return taught
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         return _with_teacher(super().augment(example, draw), example)
@@ -290,6 +316,11 @@ class DistilledTask(Task):
     @property
     def _their_head(self) -> Head:
         return self.teacher.model.network.require_head()
+
+
+def changes_examples(kind: type[Task]) -> bool:
+    """Whether a task shows an example otherwise each time."""
+    return kind.augment is not Task.augment or kind.perturb is not Task.perturb
 
 
 def _largest(logits: Tensor, k: int | None) -> dict[str, Any]:
@@ -368,6 +399,10 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
     distilled = cast(DistilledTask, own_class.__new__(own_class, **task.given_options))
     vars(distilled).update(vars(task))
     distilled.teacher, distilled.distillation, distilled._kind = teacher, options, kind
+    if options.on_policy:
+        if changes_examples(kind):
+            raise UnsupportedError(f"{kind.__name__} shows its examples otherwise each time; on_policy is not for it")
+        distilled._write = writer_of(task)
     distilled._loss = loss = DistilledHead(head, options, network, (depths[0], depths[1]))
     distilled.CACHES_GRADIENTS = False  # a batch in parts has the loss of its vectors alone
     if (embeds or options.hidden or options.cosine) and network.width != theirs.network.width:

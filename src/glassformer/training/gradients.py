@@ -176,7 +176,11 @@ class Gradients:
         # All processes call their network equally often, since collective operations inside it wait for all: one
         # without a share runs the first example, which then counts for nothing.
         rounds, loader = self.distributed.all_reduce_max(len(batches)), self.batch_loader
-        dummy = dummy_batch(loader.task, loader.examples) if rounds > len(batches) else batches[0]
+        batches = loader.task.before_step(batches)
+        if rounds > len(batches):
+            dummy = loader.task.before_step([dummy_batch(loader.task, loader.examples)])[0]
+        else:
+            dummy = batches[0]
         head = self.own_head or self.network.require_head()
         names = list(head.label_counts(dummy.labels))
         counted = [{"tokens": batch.tokens, **head.label_counts(batch.labels)} for batch in batches]
