@@ -2,7 +2,7 @@
 
     prompt ──student samples──> text of its own ──both read it──> divergence of their distributions, token by token
 
-A student that has read only true texts makes mistakes that it has never seen, and goes on from there; at its own texts
+A student that has read only true texts never sees its own mistakes, which it has to continue; at its own texts
 the teacher shows the way back. No gradient flows through the sampling. `on_policy` of `distillation:` says how many
 examples the student writes; of the others the true text is read.
 
