@@ -49,7 +49,7 @@ class ContrastiveOptions(Schema):
     batch_size: Annotated[Count, Doc("Texts a step, each of which is compared with all others.")] = 16
     steps: Annotated[Count, Doc("Steps, at most.")] = 60
     epochs: Annotated[Count, Doc("How often each text is read, at most.")] = 30
-    weight: Annotated[Positive, Doc("Inverse of the penalty on large weights of the head (C).")] = 1.0
+    weight: Annotated[Positive, Doc("Inverse of the penalty on large weights of the head (C).")] = 10.0
 
 
 class ContrastiveTuning(Method[ContrastiveOptions]):

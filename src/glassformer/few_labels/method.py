@@ -215,6 +215,9 @@ METHODS: dict[str, str | type[Method[Any]]] = {
     "logistic-regression": "glassformer.few_labels.counts:CountRegression",
     "nearest-neighbours": "glassformer.few_labels.neighbours:NearestNeighbours",
     "label-names": "glassformer.few_labels.label_names:LabelNames",
+    "entailment": "glassformer.few_labels.entailment:Entailment",
+    "prompts": "glassformer.few_labels.prompts:MaskPrompts",
+    "augmented": "glassformer.few_labels.augmentation:Augmented",
     "contrastive": "glassformer.few_labels.contrastive:ContrastiveTuning",
     "fine-tuning": "glassformer.few_labels.fine_tuning:FineTuning",
 }

@@ -1,0 +1,140 @@
+"""Data augmentation: changed copies of labelled texts, which keep their labels, before another method learns.
+
+    delete      the screen stays black    →  the screen black
+    swap                                  →  the stays screen black
+    insert                                →  the screen stays black screen        another word of the text
+    synonym                               →  the display stays black              by a table: word → words
+    context                               →  the picture stays black              by a masked language model
+
+Source: Wei and Zou 2019, "EDA: Easy Data Augmentation Techniques for Boosting Performance on Text Classification
+Tasks"; context: Kobayashi 2018, "Contextual Augmentation".
+Differs: EDA inserts a synonym; without a table for the language an inserted word is another one of the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+from glassformer.few_labels.method import Method, make_method, out_of_fold
+from glassformer.few_labels.rows import LabelledTexts
+from glassformer.files.schema import BelowOne, Count, Doc, Schema
+from glassformer.model import load
+from glassformer.tasks.masked import FillMask
+
+Change = Literal["delete", "swap", "insert", "synonym", "context"]
+Words = list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentationOptions(Schema):
+    """How texts are changed, and what learns from them."""
+
+    method: Annotated[str, Doc("Method that learns from the texts and their copies.")] = "naive-bayes"
+    options: Annotated[dict[str, Any], Doc("Options of that method.")] = field(default_factory=dict)
+    changes: Annotated[Sequence[Change], Doc("Kinds of change, one of which each copy has.")] = (
+        "delete", "swap", "insert",
+    )  # fmt: skip
+    copies: Annotated[Count, Doc("Copies of each text.")] = 4
+    rate: Annotated[BelowOne, Doc("Share of the words that change, at least one.")] = 0.1
+    synonyms: Annotated[Mapping[str, Sequence[str]], Doc("Word → words of the same meaning.")] = field(
+        default_factory=dict
+    )
+
+    def validate(self) -> None:
+        if not self.changes or ("synonym" in self.changes and not self.synonyms):
+            raise ConfigError("changes names none, or synonym without a table: give synonyms, word → words")
+
+
+class Augmented(Method[AugmentationOptions]):
+    """Another method, on labelled texts and changed copies of them."""
+
+    OPTIONS = AugmentationOptions
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
+        def fitted(part: LabelledTexts) -> Method[Any]:
+            inner = make_method(self.options.method, self.setting, **self.options.options)
+            return inner.fit(self.augmented(part), unlabelled)
+
+        self._inner = fitted(labelled)
+        if not labelled.several:
+            return None
+        # Copies of a text that is left out must not be learned from, so the folds are made before the copies.
+        return out_of_fold(labelled, self.setting.seed, lambda part, texts: fitted(part).scores(texts))
+
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        return self._inner.scores(texts)
+
+    def augmented(self, labelled: LabelledTexts) -> LabelledTexts:
+        """The texts and their copies; a copy that is no other text is left out."""
+        draw, options = np.random.default_rng(self.setting.seed), self.options
+        changes = [self._change(name) for name in options.changes]
+        texts, source = list[str](), list[int]()
+        for i, text in enumerate(labelled.texts):
+            for _ in range(options.copies):
+                words = text.split()
+                count = max(1, round(options.rate * len(words)))
+                changed = " ".join(changes[int(draw.integers(len(changes)))](words, count, draw))
+                if changed.strip() and changed != text:
+                    texts.append(changed)
+                    source.append(i)
+        return labelled.joined(LabelledTexts(texts, labelled.holds[source], labelled.kind)) if texts else labelled
+
+    def _change(self, name: str) -> Callable[[Words, int, np.random.Generator], Words]:
+        if name == "synonym":
+            return lambda words, count, draw: with_synonyms(words, count, draw, self.options.synonyms)
+        if name == "context":
+            if not hasattr(self, "_filler"):
+                self._filler = FillMask(load(self.setting.model_for("masked"), task="fill-mask"), "fill-mask")
+            return lambda words, count, draw: in_context(words, count, draw, self._filler)
+        return {"delete": delete, "swap": swap, "insert": insert}[name]
+
+
+def delete(words: Words, count: int, draw: np.random.Generator) -> Words:
+    """The words without some of them; one at least remains."""
+    gone = set(draw.choice(len(words), min(count, len(words) - 1), replace=False).tolist())
+    return [word for i, word in enumerate(words) if i not in gone]
+
+
+def swap(words: Words, count: int, draw: np.random.Generator) -> Words:
+    """The words with neighbours exchanged."""
+    changed = list(words)
+    for _ in range(count if len(words) > 1 else 0):
+        i = int(draw.integers(len(words) - 1))
+        changed[i], changed[i + 1] = changed[i + 1], changed[i]
+    return changed
+
+
+def insert(words: Words, count: int, draw: np.random.Generator) -> Words:
+    """The words with some of them once more, elsewhere."""
+    changed = list(words)
+    for word in draw.choice(words, count).tolist():
+        changed.insert(int(draw.integers(len(changed) + 1)), word)
+    return changed
+
+
+def with_synonyms(words: Words, count: int, draw: np.random.Generator, table: Mapping[str, Sequence[str]]) -> Words:
+    """The words with some of those that the table has replaced."""
+    changed, known = list(words), [i for i, word in enumerate(words) if table.get(word.lower())]
+    for i in draw.permutation(known)[:count] if known else ():
+        changed[i] = str(draw.choice(list(table[words[i].lower()])))
+    return changed
+
+
+def in_context(words: Words, count: int, draw: np.random.Generator, fill: FillMask) -> Words:
+    """The words with some replaced by what a masked language model puts there."""
+    changed, mask = list(words), str(fill.model.tokenizer.mask_token)
+    limit = fill.model.network.max_tokens
+    for i in draw.choice(len(words), min(count, len(words)), replace=False).tolist():
+        gap = " ".join([*changed[:i], mask, *changed[i + 1 :]])
+        if limit is not None and len(fill.model.tokenizer(gap)["input_ids"]) > limit:
+            break  # too long for the model: the text stays as it is
+        answers = [x for x in fill(gap) if x.token_str.strip() and x.token_str.strip() != words[i].lower()]
+        if answers:
+            shares = np.array([x.score for x in answers])
+            changed[i] = answers[int(draw.choice(len(answers), p=shares / shares.sum()))].token_str.strip()
+    return changed

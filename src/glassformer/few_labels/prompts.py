@@ -1,0 +1,97 @@
+"""Fill-mask prompts: a masked language model fills the gap of a sentence about the text with the word of a label.
+
+    i miss him so much. It was about [MASK].        sadness 0.012    joy 0.001    …        their shares are the scores
+
+The word of a label is one piece of the vocabulary; of a longer one the first piece would stand for many others, so it
+is refused, and `words` names another one.
+Source: Schick and Schütze 2021, "Exploiting Cloze Questions for Few Shot Text Classification and Natural Language
+Inference".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+from glassformer.few_labels.method import Method
+from glassformer.few_labels.rows import LabelledTexts
+from glassformer.files import safe_repr
+from glassformer.files.schema import Allowed, Count, Doc, Schema
+from glassformer.model import load
+from glassformer.tasks.masked import FillMask
+
+Prompted = Annotated[
+    str,
+    Allowed(
+        "a text with one {text} and one {mask}",
+        lambda x: x.count("{text}") == x.count("{mask}") == 1 and x.count("{") == 2,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskPromptOptions(Schema):
+    """The sentence, and the words of labels."""
+
+    template: Annotated[Prompted, Doc("Sentence around the text and the gap.")] = "{text} It was about {mask}."
+    words: Annotated[Mapping[str, str], Doc("Word for a label in the gap, label=word. Default: its name.")] = field(
+        default_factory=dict
+    )
+    top_k: Annotated[Count, Doc("Of several labels: how many each text gets.")] = 1
+
+
+class MaskPrompts(Method[MaskPromptOptions]):
+    """The word of a label in the gap of a sentence."""
+
+    OPTIONS = MaskPromptOptions
+    NEEDS = ("masked",)
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
+        self._model = load(self.setting.model_for("masked"), task="fill-mask")
+        self._pipeline = FillMask(self._model, "fill-mask")
+        self._words = [self._word(name) for name in labelled.kind.names]
+        if len(set(self._words)) < len(self._words):
+            raise ConfigError(f"two labels have one word: {', '.join(self._words)}; name others: words= LABEL=WORD")
+        self.top_k = self.options.top_k
+        return None
+
+    def _word(self, label: str) -> str:
+        """The piece of the vocabulary for a label. Raises: ConfigError: its word is several pieces, or unknown."""
+        tokenizer, word = self._model.tokenizer, self.options.words.get(label, label)
+        for spelled in (f" {word}", word):  # vocabularies such as GPT-2's mark the beginning of a word by a space
+            ids = tokenizer(spelled, add_special_tokens=False)["input_ids"]
+            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
+                return str(tokenizer.convert_ids_to_tokens(ids)[0])
+        raise ConfigError(
+            f"the label {safe_repr(label)} has the word {safe_repr(word)}, which is {len(ids)} pieces of the "
+            f"vocabulary, or unknown; name one that is a single piece: words= {label}=WORD"
+        )
+
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        mask = self._model.tokenizer.mask_token
+        rows = []
+        for text in texts:
+            prompt = self.options.template.replace("{mask}", str(mask))
+            answers = self._pipeline(
+                prompt.replace("{text}", self._shortened(text)), targets=self._words, top_k=len(self._words)
+            )
+            scores = {x.token: x.score for x in answers}
+            rows.append([scores[self._id(word)] for word in self._words])
+        values = np.array(rows)
+        return np.asarray(values / np.maximum(values.sum(1, keepdims=True), 1e-30))
+
+    def _id(self, word: str) -> int:
+        return int(self._model.tokenizer.convert_tokens_to_ids(word))
+
+    def _shortened(self, text: str) -> str:
+        """The text without what would be cut together with the gap behind it."""
+        tokenizer = self._model.tokenizer
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        around = len(tokenizer(self.options.template)["input_ids"])
+        limit = self._model.network.max_tokens
+        room = min(self.setting.max_tokens, self.setting.max_tokens if limit is None else limit) - around
+        return text if len(ids) <= room else str(tokenizer.decode(ids[: max(room, 1)]))
