@@ -220,6 +220,8 @@ METHODS: dict[str, str | type[Method[Any]]] = {
     "augmented": "glassformer.few_labels.augmentation:Augmented",
     "contrastive": "glassformer.few_labels.contrastive:ContrastiveTuning",
     "fine-tuning": "glassformer.few_labels.fine_tuning:FineTuning",
+    "domain-adaptation": "glassformer.few_labels.domain_adaptation:DomainAdaptation",
+    "self-training": "glassformer.few_labels.self_training:SelfTraining",
 }
 """Name → class of a method as "module:class", imported on first use; or a class that was registered."""
 

@@ -1,0 +1,149 @@
+"""Uncertainty-aware self-training: a teacher labels unlabelled texts, and a student learns from those it is certain of.
+
+    labelled ──> teacher ──passes with dropout──> mean: pseudo-labels      spread: uncertainty      ──sampled──> student
+                    ↑                                                                                               │
+                    └─────────────────────── the next round's teacher, if its held-out loss is lower ───────────────┘
+
+    uncertainty     H(mean of p) − mean of H(p): what passes disagree about (BALD); low ones are sampled more often
+
+Source: Mukherjee and Awadallah 2020, "Uncertainty-aware Self-training for Text Classification with Few Labels"; Gal and
+Ghahramani 2016, "Dropout as a Bayesian Approximation"; Houlsby et al. 2011 (BALD).
+Differs: the student's loss does not weigh texts by their variance as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import torch
+
+from glassformer.core.flow import Output
+from glassformer.few_labels.fine_tuning import FineTuningOptions, fine_tune, new_classifier, scores_of
+from glassformer.few_labels.method import Method
+from glassformer.few_labels.rows import LabelledTexts
+from glassformer.few_labels.thresholds import best_thresholds, decide
+from glassformer.files.schema import Count, Doc
+from glassformer.reports.table import Table
+from glassformer.tasks.classify.kinds import THRESHOLD
+from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.microbatch import run_batches
+from glassformer.tasks.types import MicroBatch
+from glassformer.training.state import seed_all
+
+TINY = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrainingOptions(FineTuningOptions):
+    """Rounds, passes and samples, and each training."""
+
+    rounds: Annotated[Count, Doc("Rounds of teacher and student.")] = 2
+    passes: Annotated[Count, Doc("Passes with dropout over each unlabelled text.")] = 5
+    pool: Annotated[Count, Doc("Unlabelled texts that each round looks at, at most.")] = 300
+    chosen: Annotated[Count, Doc("Texts with pseudo-labels that a student learns from, at most.")] = 96
+
+
+class SelfTraining(Method[SelfTrainingOptions]):
+    """Self-training with pseudo-labels, sampled by their uncertainty."""
+
+    OPTIONS = SelfTrainingOptions
+    NEEDS = ("labels", "unlabelled")
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
+        setting, options, draw = self.setting, self.options, np.random.default_rng(self.setting.seed)
+        train, validation = labelled.held_out(options.held_out, setting.seed)
+        self.withheld, self._rounds = len(validation), list[list[str]]()
+        seed_all(setting.seed)
+        self.task = new_classifier(setting.model, labelled, setting)
+        fine_tune(self.task, train, validation, options, setting)
+        lowest = held_out_loss(self.task, validation)
+        for number in range(1, options.rounds + 1):
+            places = draw.permutation(len(unlabelled))[: options.pool]
+            pool = [unlabelled[i] for i in places]
+            pseudo, uncertainty = self._pseudo_labelled(pool, labelled, draw)
+            student = new_classifier(setting.model, labelled, setting)
+            fine_tune(student, train.joined(pseudo), validation, options, setting)
+            loss = held_out_loss(student, validation)
+            row = [str(number), str(len(pseudo)), f"{uncertainty:.3f}", f"{loss:.3f}"]
+            self._rounds.append([*row, "student" if loss <= lowest else "teacher"])
+            if loss <= lowest:
+                self.task, lowest = student, loss
+        if labelled.several:
+            self.thresholds = best_thresholds(scores_of(self.task, validation.texts), validation.holds)
+        return None
+
+    def _pseudo_labelled(
+        self, pool: Sequence[str], labelled: LabelledTexts, draw: np.random.Generator
+    ) -> tuple[LabelledTexts, float]:
+        """Texts with the teacher's labels, as many of each label; and their mean uncertainty."""
+        passes = dropout_scores(self.task, pool, self.options.passes)
+        mean, spread = passes.mean(0), bald(passes, several=labelled.several)
+        holds = decide(mean, several=labelled.several, thresholds=THRESHOLD, top_k=None)
+        groups = holds.argmax(1)  # of several labels the first
+        each = -(-self.options.chosen // len(np.unique(groups)))
+        indices = [certain(np.flatnonzero(groups == group), spread, each, draw) for group in np.unique(groups)]
+        chosen = np.concatenate(indices)[: self.options.chosen]
+        texts = [pool[i] for i in chosen]
+        return LabelledTexts(texts, holds[chosen], labelled.kind), float(spread[chosen].mean())
+
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        return scores_of(self.task, texts)
+
+    def tables(self) -> list[Table]:
+        """What each round did."""
+        headings = ["round", "pseudo-labels", "uncertainty", "held-out loss", "retained"]
+        return [Table(headings, self._rounds, "Self-training", folded=True)]
+
+
+def held_out_loss(task: Classify, validation: LabelledTexts) -> float:
+    """The mean negative log-likelihood of the labels of held-out texts."""
+    scores = np.clip(scores_of(task, validation.texts), TINY, 1 - TINY)
+    if not validation.several:
+        return float(-np.log(scores[validation.holds]).mean())
+    return float(-np.log(np.where(validation.holds, scores, 1 - scores)).mean())
+
+
+def dropout_scores(task: Classify, texts: Sequence[str], passes: int) -> np.ndarray:
+    """The probabilities of each label in several passes with dropout. [passes, N, L]"""
+    examples, _ = task.encoded(list(texts), None)
+    network = task.model.network
+    scores = np.zeros((passes, len(texts), len(task.kind.names)))
+
+    def call(batch: MicroBatch) -> Output:
+        with torch.inference_mode():
+            output: Output = network(batch.batch, batch.flow)
+        return output
+
+    network.train()
+    try:
+        for row in scores:
+            for output, batch in run_batches(task, examples, labelled=False, call=call):
+                logits = torch.stack([x.float() for x in task.unbatch(output, batch)])
+                row[list(batch.indices)] = task.kind.probabilities(logits).cpu().numpy()
+    finally:
+        network.eval()
+    return scores
+
+
+def bald(passes: np.ndarray, *, several: bool) -> np.ndarray:
+    """How much passes disagree: H(mean of p) − mean of H(p), in nats; of several labels their sum. [P, N, L] → [N]"""
+
+    def entropy(p: np.ndarray) -> np.ndarray:
+        p = np.clip(p, TINY, 1 - TINY)
+        own = -p * np.log(p) - ((1 - p) * np.log(1 - p) if several else 0)
+        return np.asarray(own.sum(-1))
+
+    return np.asarray(np.maximum(entropy(passes.mean(0)) - entropy(passes).mean(0), 0))
+
+
+def certain(indices: np.ndarray, spread: np.ndarray, count: int, draw: np.random.Generator) -> np.ndarray:
+    """A random sample of these texts, in which a certain one is more likely: by one minus its share of the largest.
+
+    Args:
+        spread: uncertainty of all texts. [N]
+    """
+    weights = 1 - spread[indices] / max(float(spread.max()), TINY) + TINY
+    return draw.choice(indices, min(count, len(indices)), replace=False, p=weights / weights.sum())

@@ -1,0 +1,66 @@
+"""Methods that learn from unlabelled texts: adaptation once a study, and pseudo-labels by their uncertainty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.errors import DataError
+from glassformer.few_labels import Setting, make_method
+from glassformer.few_labels.fine_tuning import new_classifier, scores_of
+from glassformer.few_labels.self_training import bald, certain, dropout_scores
+from tests.few_labels.samples import encoder, one_label, setting
+from tests.few_labels.test_zero_shot import masked
+
+__all__ = ["encoder", "masked", "setting"]
+
+UNLABELLED = [f"{text} like" for text in one_label(40, seed=5).texts]
+
+
+def test_an_adapted_encoder_is_made_once_for_all_numbers_of_labels(masked: str, tmp_path: Path) -> None:
+    labelled = one_label(40)
+    setting = Setting(model=masked, work=tmp_path)
+    options = {"adaptation_steps": 4, "learning_rate": 1e-2, "epochs": 40}
+    for count in (16, 40):
+        others = [*labelled.texts[count:], *UNLABELLED]
+        method = make_method("domain-adaptation", setting.seeded(count), **options)
+        method.fit(labelled.select(range(count)), others)
+        assert method.withheld == count // 4
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "model.safetensors").is_file() and setting.vectors.borrowed > 0
+    test = one_label(40, seed=1)
+    assert np.mean([a == b for a, b in zip(method.predict(test.texts), test.labels, strict=True)]) >= 0.9
+
+
+@pytest.mark.parametrize("name", ["domain-adaptation", "self-training"])
+def test_unlabelled_texts_are_needed(name: str, setting: Setting) -> None:
+    with pytest.raises(DataError, match="learns from unlabelled texts, and there are none"):
+        make_method(name, setting).fit(one_label(12))
+
+
+def test_passes_with_dropout_differ_and_leave_the_network_as_it_was(setting: Setting) -> None:
+    task = new_classifier(setting.model, one_label(4), setting)
+    before = scores_of(task, UNLABELLED[:8])
+    passes = dropout_scores(task, UNLABELLED[:8], 4)
+    assert passes.shape == (4, 8, 2) and passes.std(0).max() > 0
+    assert np.allclose(passes.sum(-1), 1) and not task.model.network.training
+    assert np.array_equal(scores_of(task, UNLABELLED[:8]), before)
+
+
+def test_uncertainty_is_what_passes_disagree_about() -> None:
+    sure, unsure, divided = [[0.9, 0.1]] * 2, [[0.5, 0.5]] * 2, [[1.0, 0.0], [0.0, 1.0]]
+    passes = np.array([sure, unsure, divided]).transpose(1, 0, 2)
+    assert bald(passes, several=False) == pytest.approx([0, 0, np.log(2)], abs=1e-6)
+    assert bald(passes, several=True) == pytest.approx([0, 0, 2 * np.log(2)], abs=1e-6)
+
+
+def test_certain_texts_are_sampled_more_often() -> None:
+    """Where passes agree more on right pseudo-labels, those that are sampled are right more often."""
+    draw = np.random.default_rng(0)
+    right = draw.random(400) < 0.6
+    spread = np.where(right, draw.random(400) * 0.3, 0.2 + draw.random(400) * 0.5)
+    shares = [right[certain(np.arange(400), spread, 100, draw)].mean() for _ in range(20)]
+    assert np.mean(shares) > right.mean() + 0.1
+    assert len(set(certain(np.arange(400), spread, 100, draw).tolist())) == 100
