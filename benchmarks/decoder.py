@@ -88,7 +88,7 @@ CASES = [
     Case("6x512, 4 beams", "6x512", read=30, new=32, beams=4),
 ]
 
-BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "int4": 0.625}  # 4 bits: with a scale in fp32 for 32 weights
 SYSTEMS = [
     *(("glassformer", precision) for precision in BYTES),
     ("transformers", "fp32"),
@@ -98,6 +98,7 @@ SYSTEMS = [
     ("llama.cpp", "fp32"),
     ("llama.cpp", "bf16"),
     ("llama.cpp", "int8"),
+    ("llama.cpp", "int4"),
 ]
 PLACE = os.environ.get("GLASSFORMER_BENCH_PACKAGES")
 """A folder with further packages, such as a llama.cpp that was built for this machine."""
@@ -127,7 +128,9 @@ def ours(folder: Path, case: Case, precision: str) -> Generate:
 
     import glassformer
 
-    model = glassformer.load(folder).prepare(precision)
+    # In 4 bits weights of blocks are levels alone, and the table of tokens has 8 bits.
+    narrow = precision == "int4"
+    model = glassformer.load(folder, dtype="int4" if narrow else None).prepare("fp32" if narrow else precision)
     ids = torch.tensor(prompts(case))
 
     def run(new: int) -> int:
@@ -286,7 +289,7 @@ def write_gguf(folder: Path, place: Path, precision: str) -> None:
     from safetensors.numpy import load_file
 
     config = SHAPES["gpt2"]
-    types = {"fp32": "F32", "bf16": "BF16", "int8": "Q8_0"}
+    types = {"fp32": "F32", "bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
     kind = gguf.GGMLQuantizationType[types[precision]]
     writer = gguf.GGUFWriter(str(place), "gpt2")
     writer.add_block_count(config["n_layer"])
