@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 HANG_S = 5.0
 MESSAGE_CHARACTERS = 2_000
 INDEX = "model.safetensors.index.json"
+GGUF = "model.gguf"
 KINDS = ("safetensors", "index", "config key", "config text", "tokenizer", "sentences", "several")
 
 # ── what must not happen ──────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +67,10 @@ def watch(home: Path) -> None:
             if not is_inside(path):
                 violations.append(f"open for writing {path!r:.200}")
         elif event in CHANGES:
-            if not is_inside(arguments[0]):
+            path = arguments[0]
+            if event in ("os.remove", "os.rmdir") and arguments[1] >= 0:  # relative to an open folder
+                path = os.path.join(os.readlink(f"/proc/self/fd/{arguments[1]}"), os.fsdecode(path))
+            if not is_inside(path):
                 violations.append(f"{event} {arguments!r:.200}")
         elif event == "import" and arguments[1] and is_inside(arguments[1]):
             violations.append(f"import from the folder {arguments!r:.200}")
@@ -149,6 +153,25 @@ def damaged_tensors(data: bytes, dice: random.Random) -> bytes:
     return len(header).to_bytes(8, "little") + header + data[end:]
 
 
+SIZES = (0, 1, 3, 31, 2**15, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1)
+"""Lying lengths, counts, types and offsets."""
+
+
+def damaged_gguf(data: bytes, dice: random.Random) -> bytes:
+    """Lengths, counts, types or offsets of the header that lie; half of the damage is among the tensors' names."""
+    mutated = bytearray(data)
+    begin = 0 if dice.random() < 0.5 else data.index(b"token_embd") - 8
+    end = data.rindex(b"blk.") + 60
+    for _ in range(dice.randint(1, 3)):
+        place, width = dice.randrange(begin, end), dice.choice([4, 8])
+        mutated[place : place + width] = (dice.choice(SIZES) % 256**width).to_bytes(width, "little")
+    if dice.random() < 0.3:
+        mutated[begin:end] = damaged(bytes(mutated[begin:end]), dice)
+    if dice.random() < 0.1:
+        del mutated[dice.randrange(len(mutated)) :]
+    return bytes(mutated)
+
+
 def either(data: bytes, dice: random.Random) -> bytes:
     return damaged(data, dice) if dice.random() < 0.5 else damaged_json(data, dice)
 
@@ -191,6 +214,8 @@ class Folder:
 def damage(folder: Folder, kind: str, dice: random.Random) -> dict[str, bytes]:
     """The files of one case that differ from the whole folder's."""
     files = folder.files
+    if GGUF in files:
+        return {GGUF: damaged_gguf(files[GGUF], dice)}
     if kind == "several":
         changed: dict[str, bytes] = {}
         for each in dice.sample([k for k in KINDS if k != "several" and (k != "index" or INDEX in files)], 2):
@@ -254,6 +279,39 @@ def one_case(folder: Path, family: str, dice: random.Random) -> str:
     return step
 
 
+def packed_folders(home: Path) -> dict[str, Folder]:
+    """Folders whose weights are stored as levels of 8 and 4 bits."""
+    from glassformer import load
+    from tests.e2e.tiny_models import make_folder
+
+    folders = {}
+    for bits in ("int8", "int4"):
+        path = make_folder(home / f"wide {bits}", "llama", hidden_size=32, intermediate_size=64, head_dim=16)
+        packed = home / f"llama {bits}"
+        load(path, dtype=bits).save_pretrained(packed)
+        for name in ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json"):
+            (packed / name).parent.mkdir(exist_ok=True)
+            (packed / name).write_bytes((home / "bert one file" / name).read_bytes())
+        use(load(packed), "call")
+        folders[f"llama {bits}"] = Folder(packed)
+    return folders
+
+
+def gguf_folders(home: Path) -> dict[str, Folder]:
+    """GGUF files with tokenizers of both kinds."""
+    from glassformer import load
+    from glassformer.export import export_gguf
+    from tests.gguf.small_models import small
+
+    folders = {}
+    for name in ("llama", "qwen2"):
+        path = home / f"{name} gguf"
+        export_gguf(small(name), path, "q8_0")
+        use(load(path), "call")
+        folders[f"{name} gguf"] = Folder(path)
+    return folders
+
+
 def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
     import torch
 
@@ -277,6 +335,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
             )
             whole[f"{family} {shape}"] = Folder(path)
             use(load(path), "call")  # the whole folder works; and all is imported before the clock runs
+    whole |= packed_folders(home / "whole") | gguf_folders(home / "whole")
 
     outcomes: Counter[str] = Counter()
     failures: list[str] = []
