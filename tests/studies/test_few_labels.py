@@ -155,6 +155,25 @@ def test_unlabelled_rows_are_a_sample_of_a_stream(tmp_path: Path, encoder: Path)
     assert np.mean([int(x.split()[1]) for x in evaluator.rows.unlabelled]) == pytest.approx(250, abs=80)
 
 
+def test_what_cells_share_is_removed_when_all_are_done(
+    tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[bool] = []
+
+    class Shares(Words):
+        """Stores something for the cells after it."""
+
+        def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
+            assert self.setting.work is not None
+            there.append((self.setting.work / "made").is_dir())
+            (self.setting.work / "made").mkdir(parents=True, exist_ok=True)
+            super().learn(labelled, unlabelled)
+
+    monkeypatch.setitem(METHODS, "shares", Shares)
+    few_labels(options=options(tmp_path, encoder, numbered(24), methods=["shares"], seeds=[0]))
+    assert there == [False, *[True] * 7] and not (tmp_path / "study" / ".work").exists()
+
+
 def test_several_labels_in_a_cell(tmp_path: Path, encoder: Path) -> None:
     data = several_labels(60)
     rows = [

@@ -46,6 +46,8 @@ from glassformer.tasks.types import Prediction
 
 METHOD, LABELS = "method", "labels"
 ANSWERS = "answers.json"
+WORK = ".work"
+"""Folder in the output for what cells share, such as an adapted encoder."""
 SIZES = (8, 16, 32, 64, 128, 220)
 ALL_TESTED_BELOW = 400
 """Labelled rows below which every one is a test row, by cross-validation: a share of them would be too few."""
@@ -285,7 +287,7 @@ class FewLabelsEvaluator(Evaluator):
         self.factors = {METHOD: list(self.plan.named), LABELS: [None, *sizes] if self._unlabelled_methods else sizes}
         self.setting = Setting(
             model=str(resolve(config.model)), max_tokens=self.plan.max_tokens, descriptions=self.plan.descriptions,
-            models=self.plan.models, work=self.output / ".work",
+            models=self.plan.models, work=self.output / WORK,
         )  # fmt: skip
         if unknown := [name for name in self.plan.descriptions if name not in rows.pool.kind.names]:
             raise ConfigError(
@@ -422,6 +424,8 @@ class FewLabelsEvaluator(Evaluator):
     # ----------------------------------------------------------------------------------------------- the report
 
     def completed(self, report: StudyReport, cells: Sequence[Cell]) -> StudyReport:
+        if len(report.cells) == report.planned:  # no cell needs what they share any more
+            shutil.rmtree(self.output / WORK, ignore_errors=True)
         test = self.rows.test
         tested = "each labelled row once, by cross-validation" if test is None else f"{len(test):,} rows"
         notes = [
@@ -498,6 +502,4 @@ def few_labels(
     few_labels(options=FewLabelsOptions(data=["rows.csv"], unlabelled=["more.csv"], model="all-MiniLM-L6-v2"))
     """
     study = few_labels_study(source, options, **reading)
-    report = study.run(None if options is None else options.seeds, progress)
-    shutil.rmtree(study.output / ".work", ignore_errors=True)  # all are finished
-    return report
+    return study.run(None if options is None else options.seeds, progress)
