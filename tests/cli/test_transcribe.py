@@ -26,6 +26,7 @@ from glassformer.speech.live import Update
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import TimedWord
 from tests.cli.conftest import Command
+from tests.full_disk import full_disk
 from tests.tasks.transcribe.tones import RATE_HZ, spoken, whisper_folder
 
 
@@ -144,18 +145,12 @@ def test_files_that_something_else_made_are_left_alone(
 def test_a_full_disk_leaves_no_half_written_file_and_the_same_command_finishes(
     command: Command, tiny: Path, silences: Callable[..., list[Path]], tmp_path: Path
 ) -> None:
-    import resource
-
     (sound,) = silences("talk.wav")
     out = tmp_path / "out"
     arguments = ("transcribe", tiny, sound, "--output", out, "--format", "vtt", "--format", "json")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     for limit in (4, 150, 400, 1_700):  # while the record is created, and while it and the files are written
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-        try:
+        with full_disk(limit):
             done = command(*arguments)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert done.returncode == 2 and "cannot be written: File too large" in done.stderr, done.stderr
         assert durations(out) in ({}, {"talk.json": 1.0}) and not list(out.rglob("*.partial"))
         assert not [path for path in out.rglob("talk.*") if not path.read_text("utf-8")]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +22,10 @@ from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
 from glassformer.reports.page import write_page
 from glassformer.tasks.types import Prediction
+from tests.full_disk import full_disk
 
 Write = Callable[[Path], object]
 LIMIT = 3_000
-
-
-@contextmanager
-def full_disk(limit: int = LIMIT) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +63,17 @@ WRITERS: dict[str, Write] = {
 
 def check(path: Path, write: Write) -> None:
     path.mkdir()
-    with full_disk(), pytest.raises(GlassformerError, match=r"File too large|\d+ requested and \d+ written") as raised:
+    with (
+        full_disk(LIMIT),
+        pytest.raises(GlassformerError, match=r"File too large|\d+ requested and \d+ written") as raised,
+    ):
         write(path)
     assert "\n" not in str(raised.value)
     assert [file for file in path.rglob("*") if file.is_file()] == []
     write(path)
     files = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     assert any(len(content) > LIMIT for content in files.values())
-    with full_disk(), pytest.raises(GlassformerError):
+    with full_disk(LIMIT), pytest.raises(GlassformerError):
         write(path)
         raise GlassformerError("it was there already, and is kept")
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == files
@@ -105,20 +97,20 @@ def test_nothing_of_a_model_is_left_half_written(tmp_path: Path, model: Model, k
 
 def test_counting_on_a_full_disk(tmp_path: Path) -> None:
     """Temporary files; a mapped one that cannot grow would end the process."""
-    with full_disk(), pytest.raises(GlassformerError, match="what is counted cannot be written"):
+    with full_disk(LIMIT), pytest.raises(GlassformerError, match="what is counted cannot be written"):
         train_ngram(TEXTS, 3, folder=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_the_error_names_the_file(tmp_path: Path) -> None:
-    with full_disk(), pytest.raises(OSError) as caught, atomic_file(tmp_path / "a.yaml") as stream:
+    with full_disk(LIMIT), pytest.raises(OSError) as caught, atomic_file(tmp_path / "a.yaml") as stream:
         stream.write(b"x" * 2 * LIMIT)
     assert caught.value.filename == str(tmp_path / "a.yaml")
 
 
 def test_an_array_says_that_the_disk_is_full(tmp_path: Path) -> None:
     """NumPy's error of a short write has neither a number nor a reason."""
-    with full_disk(), pytest.raises(OSError, match="No space left on device") as caught:  # noqa: SIM117
+    with full_disk(LIMIT), pytest.raises(OSError, match="No space left on device") as caught:  # noqa: SIM117
         with atomic_file(tmp_path / "v.npy") as stream:
             np.save(stream, np.ones(LIMIT))
     assert caught.value.filename == str(tmp_path / "v.npy") and not list(tmp_path.iterdir())

@@ -121,7 +121,8 @@ def test_an_offset_within_a_line_cuts_before_it(tmp_path: Path) -> None:
 def test_a_full_disk_stops_no_run_and_leaves_whole_lines(tmp_path: Path) -> None:
     path = event_log_path(tmp_path)
     program = f"""
-import resource, signal, warnings
+import resource, signal, sys, warnings
+sys.dont_write_bytecode = True  # a module that is cut short would stay cut
 from glassformer.runs.folder import EventLog
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (400, resource.RLIM_INFINITY))

@@ -22,6 +22,7 @@ from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Window
 from glassformer.speech.sequential import Step
 from glassformer.speech.transcribe import Recording
+from tests.full_disk import full_disk
 from tests.speech.test_hours import talk, windows_folder
 from tests.tasks.transcribe.tones import RATE_HZ, whisper_folder
 
@@ -163,16 +164,9 @@ def test_another_recording_or_a_damaged_record_is_refused(
 def test_a_full_disk_loses_no_window(
     job: Callable[[], TranscriptionJob], script: Callable[[int], None], tmp_path: Path
 ) -> None:
-    import resource
-
     script(12)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, before[1]))
-    try:
-        with pytest.raises(DataError, match=r"talk\.jsonl: the window cannot be written: .*are kept"):
-            job().run(lambda *step: None)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with full_disk(5_000), pytest.raises(DataError, match=r"talk\.jsonl: the window cannot be written: .*are kept"):
+        job().run(lambda *step: None)
     kept = (tmp_path / "out" / ".transcripts" / "talk.jsonl").read_bytes()
     assert kept.endswith(b"\n") and 3 <= kept.count(b"\n") < 12
     fresh = list[float]()

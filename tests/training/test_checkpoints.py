@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import random
-import resource
 import shutil
 import time
 import warnings
@@ -25,6 +24,7 @@ from glassformer.training import run_folder
 from glassformer.training.run_folder import Checkpoint, Checkpoints
 from glassformer.training.state import read_state, write_state
 from glassformer.weights.write import write_checkpoint
+from tests.full_disk import full_disk
 from tests.training.kill import Disk, die, ended, fork, in_child, refuse
 
 
@@ -262,8 +262,7 @@ def test_a_file_that_may_not_grow_is_a_clear_refusal(tmp_path: Path) -> None:
 
     def work() -> None:
         for limit in range(0, 1800, 150):  # the largest file has more
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-            with pytest.raises(WeightsError, match="intact"):
+            with full_disk(limit), pytest.raises(WeightsError, match="intact"):
                 saves.save(2, writer(2, size=500), about={})
             assert listing(saves) == {"step-00000001"} and loads(quietly(saves)) == 1
 

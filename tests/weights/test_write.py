@@ -194,6 +194,7 @@ class TestFailures:
             "from pathlib import Path\n"
             "from glassformer.errors import WeightsError\n"
             "from glassformer.weights.write import write_checkpoint\n"
+            "sys.dont_write_bytecode = True\n"  # a module that is cut short would stay cut
             "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
             "try: write_checkpoint(Path(sys.argv[1]), {'w': torch.ones(1_000_000)})\n"
             "except WeightsError as error: print(error)\n"
