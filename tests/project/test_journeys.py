@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import glassformer
 from glassformer.cli.app import main
+from glassformer.files import safe_repr
 from tests.e2e.tiny_models import make_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,13 +30,20 @@ AT_IMPORT = {"<module>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<
 def entered() -> Iterator[list[str]]:
     """The modules of which a function is called meanwhile, in order; what runs while a module is imported is none."""
     modules: dict[str, None] = {}
+    ours, start_thread = {threading.current_thread()}, threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        # What an earlier test left running, such as the server of a page, starts threads of its own meanwhile.
+        if threading.current_thread() in ours:
+            ours.add(thread)
+        start_thread(thread)
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         code, caller = frame.f_code, frame.f_back
         path = code.co_filename
         if event != "call" or path in modules or not path.startswith(SOURCE) or code.co_name in AT_IMPORT:
             return
-        if path == LAZY:
+        if path == LAZY or threading.current_thread() not in ours:
             return
         while caller is not None:
             if caller.f_code.co_name == "<module>" and caller.f_code.co_filename.startswith(SOURCE):
@@ -43,7 +52,9 @@ def entered() -> Iterator[list[str]]:
         modules[path] = None
 
     found: list[str] = []
+    gc.collect()  # now, and not meanwhile: what earlier tests left has finalisers too
     before = sys.getprofile()
+    threading.Thread.start = start  # type: ignore[method-assign]
     threading.setprofile(note)
     sys.setprofile(note)
     try:
@@ -51,7 +62,35 @@ def entered() -> Iterator[list[str]]:
     finally:
         sys.setprofile(before)
         threading.setprofile(before)
+        threading.Thread.start = start_thread  # type: ignore[method-assign]
         found += [path.removeprefix(f"{SOURCE}/") for path in modules]
+
+
+def test_threads_of_others_are_no_part_of_a_way() -> None:
+    begun, end, called = threading.Event(), threading.Event(), list[str]()
+
+    def call() -> None:
+        called.append(safe_repr(1))
+
+    def stranger() -> None:
+        begun.wait(60)
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        end.set()
+
+    other = threading.Thread(target=stranger)
+    other.start()
+    with entered() as modules:
+        begun.set()
+        assert end.wait(60)
+    other.join()
+    assert called == ["1"] and modules == []
+    with entered() as modules:
+        own = threading.Thread(target=call)
+        own.start()
+        own.join()
+    assert modules == ["files/__init__.py"]
 
 
 def said(beginning: str) -> int:
