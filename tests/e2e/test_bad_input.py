@@ -121,7 +121,7 @@ def test_a_folder_without_weights(bert: Path) -> None:
     refused(WeightsError, "holds no weights: looked for model.safetensors", lambda: load(bert))
 
 
-@pytest.mark.parametrize("name", ["tf_model.h5", "bert_model.ckpt.index", "flax_model.msgpack", "q4.ggml", "m.onnx"])
+@pytest.mark.parametrize("name", ["tf_model.h5", "bert_model.ckpt.index", "flax_model.msgpack", "q4.ggml", "m.mlmodel"])
 def test_a_folder_with_weights_of_other_software(bert: Path, name: str) -> None:
     (bert / WEIGHTS).rename(bert / name)
     refused(WeightsError, f"'{name}' is ", lambda: load(bert))
