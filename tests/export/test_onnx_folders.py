@@ -303,3 +303,32 @@ def test_external_data_next_to_the_file(folder: Path) -> None:
         states = model(input_ids=torch.tensor([[1, 2]])).last_hidden_state
     assert states.shape == (1, 2, 16) and bool((states == 0.5).all())
     assert onnx.load(str(folder / "model.onnx"), load_external_data=False).graph.node[0].op_type == "Gather"
+
+
+# ------------------------------------------------------------------------------------------ engines of other libraries
+
+
+def test_openvino_runs_the_file(folder: Path) -> None:
+    openvino = pytest.importorskip("openvino", reason="needs the package openvino")
+    program = openvino.Core().compile_model(folder / "model.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    model = load(folder)
+    inputs = model.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    states = torch.from_numpy(program({name: x.numpy() for name, x in inputs.items()})["last_hidden_state"])
+    with torch.no_grad():
+        expected = model(**inputs).last_hidden_state
+    keep = inputs["attention_mask"].bool()
+    torch.testing.assert_close(states[keep], expected[keep], atol=1e-5, rtol=1e-5)
+
+
+def test_optimum_and_sentence_transformers_read_the_folder(folder: Path) -> None:
+    reason = "needs optimum-onnx, and the transformers that it takes"
+    optimum = pytest.importorskip("optimum.onnxruntime.modeling", reason=reason, exc_type=ImportError)
+    model = load(folder)
+    inputs = model.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    theirs = optimum.ORTModelForFeatureExtraction.from_pretrained(folder)(**inputs).last_hidden_state
+    with torch.no_grad():
+        torch.testing.assert_close(theirs, model(**inputs).last_hidden_state, atol=1e-5, rtol=1e-5)
+    from sentence_transformers import SentenceTransformer
+
+    vectors = SentenceTransformer(str(folder), backend="onnx").encode(TEXTS)
+    np.testing.assert_allclose(vectors, model.encode(TEXTS), atol=1e-5)
