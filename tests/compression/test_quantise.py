@@ -94,11 +94,11 @@ def test_a_weight_is_half_a_step_off(bits: int, group: int, symmetric: bool) -> 
 def test_groups_that_do_not_divide_a_width_are_refused_with_those_that_do() -> None:
     with pytest.raises(ConfigError, match=r"blocks.0 has 96 columns.*groups of 64 do not.*32, 16, 8"):
         round_to_nearest(torch.zeros(2, 96), Scheme(4, 64), "blocks.0")
-    with pytest.raises(ConfigError, match="group 0, the whole row"):
+    with pytest.raises(ConfigError, match="group_size 0, the whole row"):
         round_to_nearest(torch.zeros(2, 7), Scheme(4, 2), "it")
 
 
-@pytest.mark.parametrize(("options", "message"), [((3,), "8"), ((16,), "4 or 8"), ((4, -1), "group is -1")])
+@pytest.mark.parametrize(("options", "message"), [((3,), "8"), ((16,), "4 or 8"), ((4, -1), "group_size is -1")])
 def test_schemes_that_cannot_be_stored(options: tuple[int, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Scheme(*options)

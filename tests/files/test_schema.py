@@ -44,7 +44,7 @@ class Outer:
     share: str | float | None = None
     inner: Inner = field(default_factory=Inner)
     free: dict[str, Any] = field(default_factory=dict)
-    on: bool = False
+    on: Annotated[bool, Doc("Whether it is on.")] = False
 
 
 def test_values_of_all_types() -> None:
@@ -69,6 +69,7 @@ def test_values_of_all_types() -> None:
         ({}, "'name' is missing"),
         ({"name": "n", "cuont": 1}, "'cuont' is no option; nearest: 'count'.*; allowed: name, count"),
         ({"name": "n", "rate": 1}, r"'rate' is no option; it may be inner\.rate; allowed: name"),
+        ({"name": "n", "group": 1}, r"'group' is no option; allowed: name"),
         ({"name": 3}, "name is 3; it must be a text"),
         ({"name": "n", "count": 1.5}, "count is 1.5; it must be a whole number"),
         ({"name": "n", "count": True}, "count is True; it must be a whole number"),

@@ -45,9 +45,9 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("int8", {"smooth": True, "method": "gptq"}),
     ("int8-static", {}),
     ("int8-static", {"calibration": "mse", "smooth": True}),
-    ("int4", {"method": "nearest", "group": 8}),
-    ("int4", {"method": "gptq", "group": 8, "wide": 2}),
-    ("int4", {"method": "awq", "group": 8, "embeddings": False}),
+    ("int4", {"method": "nearest", "group_size": 8}),
+    ("int4", {"method": "gptq", "group_size": 8, "wide": 2}),
+    ("int4", {"method": "awq", "group_size": 8, "embeddings": False}),
 ]
 
 
@@ -93,7 +93,7 @@ def test_reports_show_ranges_and_sensitivities(source: Source, tmp_path: Path) -
     ("name", "options", "message"),
     [
         ("int8", {"keep": ["blocks.9"]}, "no layer that is quantised is named 'blocks.9'; nearest"),
-        ("int4", {"group": 7}, "do not divide"),
+        ("int4", {"group_size": 7}, "do not divide"),
         ("int4", {"method": "best"}, "method"),
         ("int8-static", {"calibration": "max"}, "calibration"),
     ],
@@ -109,7 +109,7 @@ def test_options_that_do_not_fit(
 
 def test_no_calibration_rows(source: Source, tmp_path: Path) -> None:
     empty = Source(source.folder, source.config, None, None, source.validation)
-    for name, options in (("int8-static", {}), ("int4", {"group": 8}), ("int8", {"wide": 1})):
+    for name, options in (("int8-static", {}), ("int4", {"group_size": 8}), ("int8", {"wide": 1})):
         way = find_way(name)
         with pytest.raises(ConfigError, match=f"{name} needs calibration rows"):
             way(empty, way.parse(options), tmp_path / "out")
@@ -124,7 +124,7 @@ def test_a_quantised_folder_is_not_quantised_again(source: Source, tmp_path: Pat
 
 
 def test_a_post_norm_network_has_nothing_to_fold_into(source: Source, tmp_path: Path) -> None:
-    for name, options in (("int8", {"smooth": True}), ("int4", {"method": "awq", "group": 8})):
+    for name, options in (("int8", {"smooth": True}), ("int4", {"method": "awq", "group_size": 8})):
         way = find_way(name)
         with pytest.raises(ConfigError, match="no norm of this model is read by linear layers alone"):
             way(source, way.parse({**options, "fold": True}), tmp_path / "out")
@@ -132,7 +132,8 @@ def test_a_post_norm_network_has_nothing_to_fold_into(source: Source, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("int8-static", {"smooth": True, "method": "gptq"}), ("int4", {"method": "awq", "group": 8})]
+    ("name", "options"),
+    [("int8-static", {"smooth": True, "method": "gptq"}), ("int4", {"method": "awq", "group_size": 8})],
 )
 def test_factors_fold_into_the_norms_of_a_decoder(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     values = sizes_values(tmp_path)

@@ -330,7 +330,7 @@ def test_teachers_that_do_not_fit(teacher: Path, tmp_path: Path) -> None:
     (tmp_path / "three.csv").write_text("text,label\ntime flies,a\nan arrow,b\na banana,c\ntime,a\nan,b\na,c\n")
     values = sizes_values_of(teacher)
     three = {**values, "data": {"train": str(tmp_path / "three.csv")}, "output": str(tmp_path / "three")}
-    with pytest.raises(ConfigError, match="teacher and student have other labels, 2 and 3; c differ"):
+    with pytest.raises(ConfigError, match=r"labels of the teacher \(2\) are not those of the student \(3\): c differ"):
         make_trainer(parse_config({**three, "distillation": {"teacher": str(teacher)}}))
 
     longer = tmp_path / "longer"
@@ -338,7 +338,7 @@ def test_teachers_that_do_not_fit(teacher: Path, tmp_path: Path) -> None:
     tokenizer = word_tokenizer()
     tokenizer.add_tokens(["more"])
     tokenizer.save(str(longer / "tokenizer.json"))
-    with pytest.raises(ConfigError, match="teacher and student have other tokenizers"):
+    with pytest.raises(ConfigError, match=r"tokenizer of the teacher .* is not that of the student"):
         student(teacher, tmp_path / "a", tokenizer=str(longer), distillation={"teacher": str(teacher)})
     bare = load(teacher / "model", task="feature-extraction")
     bare.save_pretrained(tmp_path / "bare")

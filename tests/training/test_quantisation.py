@@ -20,7 +20,7 @@ from glassformer.runs.config import parse_config
 from glassformer.training.callbacks import Callback
 from tests.training.tiny import BERT, digest, some, trainer_of
 
-SPEC = QuantisationSpec(bits=4, group=4)
+SPEC = QuantisationSpec(bits=4, group_size=4)
 
 
 class Fail(Callback):
@@ -64,7 +64,9 @@ def test_cut_and_resumed_it_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     resumed.train()
     assert digest(resumed) == digest(straight)
     with pytest.raises(ConfigError, match="quantisation"):
-        trainer_of(tmp_path / "cut", quantisation=QuantisationSpec(bits=8, group=4), steps=12, save_every=3).train()
+        trainer_of(
+            tmp_path / "cut", quantisation=QuantisationSpec(bits=8, group_size=4), steps=12, save_every=3
+        ).train()
 
 
 def fit(network: nn.Module, x: Tensor, y: Tensor, steps: int = 500) -> float:
@@ -87,7 +89,7 @@ def test_four_bits_lose_less_where_training_knows_of_them(seed: int) -> None:
     fit(network, x, y)
     plain, rounded = copy.deepcopy(network), network
     fit(plain, x, y)  # both are trained equally long
-    QuantisationAware(plain, spec := QuantisationSpec(bits=4, group=0)).remove()
+    QuantisationAware(plain, spec := QuantisationSpec(bits=4, group_size=0)).remove()
     aware = QuantisationAware(rounded, spec)
     fit(rounded, x, y)
     aware.remove()
@@ -122,4 +124,4 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"named 'blocks\.9'"):
         trainer_of(tmp_path, quantisation=QuantisationSpec(keep=("blocks.9",)))
     with pytest.raises(ConfigError, match="do not divide"):
-        trainer_of(tmp_path, quantisation=QuantisationSpec(group=7))
+        trainer_of(tmp_path, quantisation=QuantisationSpec(group_size=7))

@@ -67,4 +67,6 @@ def shrink(
     if not json:
         say(f"saved in {', '.join([*written, page])}")
     if refused and not (report.facts["keeps_best"] and written):
-        raise GateError("; ".join(refused))
+        # The table has said why already; with --json it is in the report, on the other stream.
+        why = "; ".join(refused) if json else f"a gate refused {', '.join(report.facts['refused_variants'])}"
+        raise GateError(why)

@@ -36,7 +36,7 @@ def gptq(weight: Tensor, hessian: Tensor, scheme: Scheme, name: str = "the weigh
     weight = weight.detach().float()
     grid = scheme.searched_grid(weight, name)
     columns = weight.shape[1]
-    group = scheme.group or columns
+    group = scheme.group_size or columns
     order = hessian.diagonal().argsort(descending=True, stable=True)
     left = weight[:, order].clone()
     factor = _inverse_factor(hessian[order][:, order])

@@ -164,18 +164,23 @@ def sparsity_masks(scores: Tensors, sparsity: float, scope: Scope = "global") ->
     return {name: _keep_in_rows(x, x.shape[-1] - round(sparsity * x.shape[-1])) for name, x in scores.items()}
 
 
+def check_pattern(weights: Tensors, n: int, m: int) -> None:
+    """Raises: ConfigError: n is not from 1 to m - 1, or m does not divide the width of a matrix."""
+    if not 0 < n < m:
+        raise ConfigError(f"{n} of every {m} weights are to stay; it must be at least 1, and fewer than {m}")
+    for name, x in weights.items():
+        if x.shape[-1] % m:
+            raise ConfigError(f"{name} has {x.shape[-1]} inputs, which is no multiple of {m}: no {n}:{m} pattern fits")
+
+
 def n_of_m_masks(scores: Tensors, n: int, m: int) -> dict[str, Tensor]:
     """Masks in which n of every m neighbours of a row are True, those with the highest scores.
 
     Source: Mishra et al. 2021, "Accelerating Sparse Deep Neural Networks", section 3: 2 of 4.
 
-    Raises: ConfigError: n is not from 1 to m - 1, or m does not divide the width of a matrix.
+    Raises: ConfigError: as `check_pattern`.
     """
-    if not 0 < n < m:
-        raise ConfigError(f"{n} of every {m} weights are to stay; it must be at least 1, and fewer than {m}")
-    for name, x in scores.items():
-        if x.shape[-1] % m:
-            raise ConfigError(f"{name} has {x.shape[-1]} inputs, which is no multiple of {m}: no {n}:{m} pattern fits")
+    check_pattern(scores, n, m)
     return {name: _keep_in_rows(x.unflatten(-1, (-1, m)), n).flatten(-2) for name, x in scores.items()}
 
 

@@ -32,13 +32,13 @@ class QuantisationSpec(Schema):
     """Quantisation-aware training.
 
     bits: of a weight
-    group: neighbouring weights of a row that share a scale; 0: the whole row
+    group_size: neighbouring weights of a row that share a scale; 0: the whole row
     inputs: of linear layers: "wide" as they are, "dynamic" in 8 bits with a scale for each token
     keep: layers that stay in floating point, by patterns such as blocks.0
     """
 
     bits: Literal[4, 8] = 4
-    group: NonNegativeInt = 32
+    group_size: NonNegativeInt = 32
     inputs: Literal["wide", "dynamic"] = "wide"
     keep: Sequence[str] = ()
 
@@ -80,7 +80,7 @@ class QuantisationAware:
     """
 
     def __init__(self, network: nn.Module, spec: QuantisationSpec) -> None:
-        self.network, scheme = network, Scheme(spec.bits, spec.group)
+        self.network, scheme = network, Scheme(spec.bits, spec.group_size)
         plain = quantisable_layers(network, spec.keep)
         if not plain:
             raise ConfigError("there is nothing to quantise: no linear layer is left by quantisation.keep")

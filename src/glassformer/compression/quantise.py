@@ -10,7 +10,7 @@
 
     per tensor  one S for all: an outlier anywhere makes every step wide
     per channel one S for each row of a weight: each output has its own range
-    per group   one S for each run of `group` neighbouring weights of a row: what 4 bits need, at 16 bits a group
+    per group   one S for each run of `group_size` neighbouring weights of a row: what 4 bits need, at 16 bits a group
 
 A floating-point number has its own exponent, so its steps are narrow where numbers are small. A fixed-point number
 shares the exponent: the scale belongs to the tensor, and a number is an integer alone.
@@ -129,19 +129,21 @@ class Scheme:
     """How the weight of a linear layer or an embedding becomes levels.
 
     bits: of a level, 8 or 4
-    group: neighbouring weights of a row that share a scale; 0: the whole row
+    group_size: neighbouring weights of a row that share a scale; 0: the whole row
     symmetric: Z = 0
     """
 
     bits: int = 8
-    group: int = 0
+    group_size: int = 0
     symmetric: bool = True
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
             raise ConfigError(f"bits is {self.bits!r}; weights are stored in {' or '.join(map(str, BITS))} bits")
-        if self.group < 0:
-            raise ConfigError(f"group is {self.group}; give a number of neighbouring weights, or 0 for the whole row")
+        if self.group_size < 0:
+            raise ConfigError(
+                f"group_size is {self.group_size}; give a number of neighbouring weights, or 0 for the whole row"
+            )
 
     def grouped(self, weight: Tensor, name: str = "the weight") -> Tensor:
         """A weight cut into what shares a scale, a view. [rows, columns] → [rows, groups, columns of a group]
@@ -149,11 +151,13 @@ class Scheme:
         Raises: ConfigError: groups do not divide the columns.
         """
         columns = weight.shape[1]
-        if self.group and columns % self.group:
+        if self.group_size and columns % self.group_size:
             fitting = [size for size in (128, 64, 32, 16, 8) if columns % size == 0]
-            instead = f"groups of {', '.join(map(str, fitting))}" if fitting else "group 0, the whole row,"
-            raise ConfigError(f"{name} has {columns} columns, which groups of {self.group} do not divide; {instead} do")
-        return weight.reshape(len(weight), -1, self.group or columns)
+            instead = f"groups of {', '.join(map(str, fitting))}" if fitting else "group_size 0, the whole row,"
+            raise ConfigError(
+                f"{name} has {columns} columns, which groups of {self.group_size} do not divide; {instead} do"
+            )
+        return weight.reshape(len(weight), -1, self.group_size or columns)
 
     def grid(self, weight: Tensor, name: str = "the weight") -> LevelGrid:
         """The grid of each group of a weight, between its smallest and largest number. Scales [rows, groups, 1]"""

@@ -64,7 +64,7 @@ def rounded_by_rows(weight: Tensor, scheme: Scheme, name: str) -> StoredLevels:
     width, kind = (-(-columns // PER_WORD), torch.int32) if scheme.bits == 4 else (columns, torch.int8)
     # What stays is allocated first: behind temporary numbers it would keep their memory from the system.
     levels = torch.empty(rows, width, dtype=kind, device=weight.device)
-    scales = torch.empty(rows, columns // (scheme.group or columns), device=weight.device)
+    scales = torch.empty(rows, columns // (scheme.group_size or columns), device=weight.device)
     step = max(1, BLOCK_WEIGHTS // columns)
     for block in (slice(start, start + step) for start in range(0, rows, step)):
         made = round_to_nearest(weight[block], scheme, name)

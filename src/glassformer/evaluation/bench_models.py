@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from glassformer.core.quantised import FixedProgram, count_weights
 from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.splits import column_values
-from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
+from glassformer.engine.prepare import PRECISIONS, prepare, prepared_copy, unprepare
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.bench import EncodingBench, compare_precisions, sample_texts
 from glassformer.evaluation.bench_generation import GENERATING_TASKS, GenerationBench, compare_steps, passages_of
@@ -96,10 +97,13 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     systems: list[ComparedSystem] = []
     measured: list[Bootstrap] = []
     runs = sum(len(_precisions(options, task.model.network)) for _, task, _ in opened)
+    timed: TimedSystem | None = None
     with bar("measuring, rows", runs * (WARM_UP + options.runs + len(rows))) as advance:
         for name, task, _ in opened:
             for precision in _precisions(options, task.model.network):
-                own = measure(task, precision, rows, runs=options.runs, seed=options.seed, advance=advance)
+                settings: dict[str, Any] = {"runs": options.runs, "seed": options.seed, "advance": advance}
+                own = measure(task, precision, rows, timed=timed, **settings)
+                timed = timed or TimedSystem(task, precision, own.latency.p50)
                 apart = differences(own.metrics, measured[0]) if measured else {}
                 measured.append(own.metrics)
                 scored: dict[str, Any] = {"metrics": intervals(own.metrics), "differences": apart, "rows": len(rows)}
@@ -115,7 +119,8 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
         methods=dict(measured[0].methods),
         notes=[
             "MB: size of the files; RAM: bytes of the weights in this precision; read: bytes of weights that a row "
-            "reads, of embeddings those of its tokens; FLOPs: of a row alone"
+            "reads, of embeddings those of its tokens; FLOPs: of a row alone",
+            *([PAIRED_TIMES.format(first=systems[0].name)] if len(systems) > 1 else []),
         ],
     )
 
@@ -135,17 +140,38 @@ def _opened(source: str, options: BenchOptions) -> tuple[str, Task, TrainedRun |
     return Path(source).name, trained_task(source, options.task, options.columns).for_evaluation(), None
 
 
+PAIRED_TIMES = (
+    "times are comparable: each system is timed in turn with {first}, row by row, and its times are divided by how "
+    "much slower the machine ran then"
+)
+
+
+@dataclass(frozen=True)
+class TimedSystem:
+    """A model whose latency is known, next to which others are timed.
+
+    precision: of inference; None = the network as it is
+    latency: its median, in milliseconds
+    """
+
+    task: Task
+    precision: str | None
+    latency: float
+
+
 @dataclass(frozen=True)
 class Measured:
     """What was measured of a model in a precision: see `measure`.
 
     seconds: of a row, predicted in batches
+    speed: how many times as fast as the system that it was timed next to, by the medians of single rows
     """
 
     cost: Cost
     latency: LatencySummary
     metrics: Bootstrap
     seconds: float
+    speed: float = 1.0
 
 
 def measure(
@@ -153,6 +179,7 @@ def measure(
     precision: str | None,
     rows: RowSequence,
     *,
+    timed: TimedSystem | None = None,
     runs: int = TIMED_ROWS,
     seed: int = 0,
     advance: Callable[[int], None] = lambda done: None,
@@ -161,31 +188,67 @@ def measure(
 
     Args:
         precision: of inference; None = the network as it is
+        timed: is timed again, in turn with this one, so that a clock that drifts slows both: all times are as they
+            would be while the known ones were measured. None = this one is timed alone
         runs: how many rows are timed, after `WARM_UP` more
         advance: called with how many more rows are done
     """
     sample = sample_rows(rows, runs + WARM_UP, seed)
     # In random order, as rows come in use: a file may be sorted, such as by length.
     order = np.random.default_rng(seed).permutation(len(sample))
-    numbers = (int(order[i % len(sample)]) for i in range(WARM_UP + runs))
+    numbers = [int(order[i % len(sample)]) for i in range(WARM_UP + runs)]
     network, folder, examples = task.model.network, task.model.folder, task.encode(sample)
     tokens = float(np.mean([task.length(examples[i]) for i in range(len(examples))]))
     flops = row_flops(task, sample) or None  # a program of another engine does not say
     try:
         if precision is not None:
             prepare(network, precision)
-        latency = LatencySummary.measure(single_rows(task, sample, numbers), WARM_UP, sample=True)
+        if timed is None:
+            latency, drift = LatencySummary.measure(single_rows(task, sample, numbers), WARM_UP, sample=True), 1.0
+        else:
+            own, its = _timed_in_turn([task, _ready(timed, network)], sample, numbers)
+            drift = float(np.median(its)) / timed.latency
+            latency = LatencySummary.of([time / drift for time in own], sample=True)
         advance(WARM_UP + runs)
         start = perf_counter()
         predictions = list(task.predict(rows, advance))
-        seconds = (perf_counter() - start) / len(rows)
+        seconds = (perf_counter() - start) / len(rows) / drift
         weights, read = weight_bytes(network), read_bytes(network, tokens)
     finally:
         unprepare(network)
+        if timed is not None:
+            unprepare(timed.task.model.network)
     files = Path(folder).rglob("*") if folder else ()
     size = sum(file.stat().st_size for file in files if file.suffix in WEIGHT_FILES)
     cost = Cost(bytes=size, weights=weights, precision=precision, flops=flops, read=read)
-    return Measured(cost, latency, metrics_of(task, predictions), seconds)
+    speed = 1.0 if timed is None else timed.latency / latency.p50
+    return Measured(cost, latency, metrics_of(task, predictions), seconds, speed)
+
+
+def _ready(system: TimedSystem, network: nn.Module) -> Task:
+    """The task of a system in its precision; where it has this very network, with a copy that shares the weights."""
+    task = system.task
+    if task.model.network is not network:
+        if system.precision is not None:
+            prepare(task.model.network, system.precision)
+        return task
+    twin, model = copy.copy(task), copy.copy(task.model)
+    assert system.precision is not None  # of a network as it is there is one system alone
+    model.network = prepared_copy(task.model.network, system.precision)
+    twin.model = model
+    return twin
+
+
+def _timed_in_turn(tasks: Sequence[Task], rows: RowSequence, numbers: Sequence[int]) -> list[list[float]]:
+    """Milliseconds of single rows by each task, without the warm-up; which one is first changes with each row."""
+    times: list[list[float]] = [[] for _ in tasks]
+    for i, calls in enumerate(zip(*(single_rows(task, rows, numbers) for task in tasks), strict=True)):
+        in_turn = list(zip(calls, times, strict=True))
+        for call, own in in_turn if i % 2 else in_turn[::-1]:
+            start = perf_counter()
+            call()
+            own.append(1000 * (perf_counter() - start))
+    return [own[WARM_UP:] for own in times]
 
 
 def _about(model: Model) -> str:

@@ -229,7 +229,8 @@ def _shown(key: object) -> str:
 
 def _fields_of(hint: Any) -> set[str]:
     """The names of the fields of a dataclass, or of those in a union."""
-    classes = filter(dataclasses.is_dataclass, (hint, *get_args(hint)))
+    # A `Doc` next to a type is a dataclass too, but an instance of one.
+    classes = [x for x in (hint, *get_args(hint)) if isinstance(x, type) and dataclasses.is_dataclass(x)]
     return {field.name for each in classes for field in dataclasses.fields(each)}
 
 

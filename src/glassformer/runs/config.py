@@ -277,7 +277,7 @@ class RunConfig(Schema):
     task_options: options of the task, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, target_modules: [q, v]}
     pruning: zeros in the weights, chosen while they are trained, such as {method: movement, sparsity: 0.9}
-    quantisation: weights that are rounded in each pass, such as {bits: 4, group: 32}
+    quantisation: weights that are rounded in each pass, such as {bits: 4, group_size: 32}
     freeze: parts of the network whose weights stay as they are, by their names, such as [embed, encoder]
     distillation: learn from a teacher too, such as {teacher: runs/large, layers: 3, temperature: 4}
     evaluation: options of evaluation, such as {beams: 5}: how `glassformer evaluate` runs the trained model
@@ -417,10 +417,15 @@ def seen_from_here(config: RunConfig, folder: Path) -> RunConfig:
     here, data = os.path.relpath(base), config.data
     if data.folder is not None or not data.fetch:  # else it is the folder of fetched data sets
         data = replace(data, folder=os.path.join(here, data.folder or ""))
-    model = config.model
+    model, distillation = config.model, config.distillation
     if model is not None and os.path.exists(os.path.join(here, model)):  # else it is a name on the Hub
         model = os.path.join(here, model)
-    return replace(config, data=data, model=model)
+    if distillation is not None:
+        if os.path.exists(teacher := os.path.join(here, distillation.teacher)):
+            distillation = replace(distillation, teacher=teacher)
+        if distillation.store is not None:
+            distillation = replace(distillation, store=os.path.join(here, distillation.store))
+    return replace(config, data=data, model=model, distillation=distillation)
 
 
 ONLY = ""

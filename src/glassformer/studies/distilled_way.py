@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from glassformer.compression.distil import Distillation
-from glassformer.compression.structure import only_stack
+from glassformer.compression.distil import Distillation, even_layers
+from glassformer.compression.structure import Parts, keep_layers, only_stack
 from glassformer.files.schema import Count, Doc, NonNegative, NonNegativeInt, Positive, Schema, Share
 from glassformer.model import load
 from glassformer.progress import Bar, no_bar
@@ -24,8 +24,10 @@ from glassformer.reports.table import Table, number
 from glassformer.runs.config import RunConfig
 from glassformer.runs.folder import MODEL
 from glassformer.studies.ways import Source, Way
+from glassformer.tasks.base import task_class
+from glassformer.tasks.distil import taught_by
 from glassformer.training.callbacks import Callback, StepReport
-from glassformer.training.run import make_trainer
+from glassformer.training.run import make_trainer, teacher_of
 from glassformer.training.trainer import Trainer
 
 
@@ -57,6 +59,18 @@ class Distilled(Way[DistilledOptions]):
     OPTIONS = DistilledOptions
     NEEDS = ("train",)
 
+    def check(self, source: Source, options: DistilledOptions) -> None:
+        parts = Parts.of(source.outline)
+        config = replace(self._config(source, options, source.folder), device="meta")  # no weights are read
+        assert config.distillation is not None and config.distillation.layers is not None
+        layers, depth = config.distillation.layers, len(only_stack(parts.network))
+        keep_layers(parts, even_layers(layers, depth) if isinstance(layers, int) else layers)
+        kind = task_class(config.task)
+        student: Any = kind
+        model = load(source.folder, task=kind.HEAD, device="meta")
+        task = student(model, columns=config.data.columns or None, **config.task_options)
+        taught_by(task, teacher_of(config, kind), config.distillation)
+
     def __call__(
         self, source: Source, options: DistilledOptions, output: Path, progress: Bar = no_bar
     ) -> Sequence[Table]:
@@ -68,7 +82,10 @@ class Distilled(Way[DistilledOptions]):
         shutil.rmtree(config.output)
         depth, before = len(only_stack(trainer.network)), _depth(source.folder)
         facts = {"layers": f"{depth} of {before}", "steps": f"{result.steps:,}"}
-        facts |= {name: number(value) for name, value in result.metrics.items()}
+        if trainer.validation_examples is not None:
+            # Of the rows and the precision of the training, which need not be those of the table.
+            rows = f"{len(trainer.validation_examples):,} validation rows of the training"
+            facts |= {f"{name}, on the {rows}": number(value) for name, value in result.metrics.items()}
         return [Table(["", "student"], [[name, text] for name, text in facts.items()], "Distillation")]
 
     def _config(self, source: Source, options: DistilledOptions, output: Path) -> RunConfig:
@@ -80,7 +97,7 @@ class Distilled(Way[DistilledOptions]):
         if "epochs" in changes:
             changes["steps"] = None
         training = replace(source.config.training, seed=source.seed, **changes)
-        left_out: dict[str, Any] = dict.fromkeys(("scratch", "tokenizer", "adapter", "pruning"))
+        left_out: dict[str, Any] = dict.fromkeys(("scratch", "tokenizer", "adapter", "pruning", "quantisation"))
         left_out |= {"overrides": {}, "freeze": [], "trackers": []}
         own = Distillation(teacher=teacher, layers=layers, **soft)
         model: dict[str, Any] = {"model": str(source.folder), "training": training, "distillation": own}

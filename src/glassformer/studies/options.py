@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from glassformer.data.options import DATA, ColumnMapping, IgnoredColumns
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.schema import Count, Doc, NonNegative, Schema
 from glassformer.reports.page import check_html_path
@@ -148,6 +148,8 @@ class ShrinkOptions(Schema):
     def validate(self) -> None:
         if self.html is not None:
             check_html_path(self.html)
+        if self.to is not None and not any(self.to):
+            raise ConfigError("to= names no variant; name one, such as half, or leave it out for all ways")
         if wrong := [path for path in self.settings if "." not in path]:
             raise ConfigError(f"settings= {safe_repr(wrong[0])} names no option of a variant: VARIANT.OPTION=VALUE")
 
@@ -163,7 +165,22 @@ class ShrinkOptions(Schema):
             set_value(values, f"data.columns.{role}", column)
         section = values["shrink"] = values.get("shrink") or {}
         if self.to is not None:
-            section["variants"] = {name: {} for name in self.to}
+            section["variants"] = list(self.to)
+        if self.settings:
+            given = section.get("variants")
+            section["variants"] = variants = _by_name(given)
         for path, value in self.settings.items():
             variant, _, option = path.rpartition(".")
+            if not any(f"{name}+".startswith(f"{variant}+") for name in variants):
+                made = f"variants are {', '.join(variants)}" if variants else "name it: to= " + variant
+                raise ConfigError(
+                    f"settings= {path} is of a variant that is not made{nearest(variant, variants)}; {made}"
+                )
             set_value(values, f"shrink.variants.{variant}.options.{option}", value)
+
+
+def _by_name(variants: Any) -> dict[str, Any]:
+    """Variants of a recipe with their options, where they were listed or left out. Raises: ConfigError: named twice."""
+    if isinstance(variants, list) and (twice := [name for name in variants if variants.count(name) > 1]):
+        raise ConfigError(f"variants= names {safe_repr(twice[0])} twice")
+    return dict(variants or {}) if isinstance(variants, dict) else {str(name): {} for name in variants or ()}

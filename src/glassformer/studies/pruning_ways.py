@@ -13,7 +13,7 @@ With `epochs` a model is trained again afterwards; zeros are then chosen while i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +26,7 @@ from glassformer.compression.prune import (
     InputNorms,
     Scope,
     apply_masks,
+    check_pattern,
     magnitude_scores,
     n_of_m_masks,
     prunable_weights,
@@ -44,9 +45,10 @@ from glassformer.compression.structure import (
     remove_heads,
 )
 from glassformer.compression.vocabulary import trim_vocabulary
+from glassformer.core.stack import Stack
 from glassformer.data.order import example_generator
 from glassformer.errors import ConfigError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 from glassformer.files.schema import BelowOne, Count, Doc, NonNegative, Positive, Schema
 from glassformer.models import eval_mode
 from glassformer.progress import Bar, no_bar
@@ -87,10 +89,22 @@ class PrunedOptions(Schema):
             raise ConfigError(f"pattern is {safe_repr(self.pattern)}; it must be such as 2:4")
 
 
+def _rows_to_train(epochs: float) -> tuple[str, ...]:
+    return ("train",) if epochs else ()
+
+
 class Pruned(Way[PrunedOptions]):
     """Pruning: the weights that count least become zero."""
 
     OPTIONS = PrunedOptions
+
+    def needs(self, options: PrunedOptions) -> Sequence[str]:
+        return ("calibration",) * (options.method == "wanda") + _rows_to_train(options.epochs)
+
+    def check(self, source: Source, options: PrunedOptions) -> None:
+        weights = prunable_weights(source.outline.network)
+        if options.pattern is not None:
+            check_pattern(weights, *map(int, options.pattern.split(":")))
 
     def __call__(self, source: Source, options: PrunedOptions, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
         if options.epochs:
@@ -135,18 +149,34 @@ class FewerHeads(Way[HeadsOptions]):
 
     OPTIONS = HeadsOptions
 
+    def needs(self, options: HeadsOptions) -> Sequence[str]:
+        return ("calibration", *_rows_to_train(options.epochs))
+
+    def check(self, source: Source, options: HeadsOptions) -> None:
+        parts = Parts.of(source.outline)
+        units = [torch.zeros(block.attn.spec.K) for block in only_stack(parts.network)]
+        remove_heads(parts, least_important(units, round(options.share * sum(map(len, units)))))
+
     def __call__(self, source: Source, options: HeadsOptions, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
         values = importance_of_units(source, "heads", progress).heads
         units = least_important(values, round(options.share * sum(map(len, values))))
         remove_heads(Parts.of(source.model), units).put_into(source.model)
         train_again(source, options.epochs, options.learning_rate, "heads")
         source.model.save_pretrained(output)
-        gone = [", ".join(map(str, units.get(layer, ()))) or "none" for layer in range(len(values))]
-        rows = [
-            [str(layer), lost, " ".join(number(float(x)) for x in importance)]
-            for layer, (lost, importance) in enumerate(zip(gone, values, strict=True))
-        ]
-        return [Table(["layer", "removed heads", "importance of each"], rows)]
+        return [_head_table(values, units)]
+
+
+def _head_table(values: Sequence[Tensor], gone: Mapping[int, Sequence[int]]) -> Table:
+    """A row a layer: the importance of each of its heads, and which are gone."""
+    count = max(map(len, values))
+    rows = []
+    for layer, importance in enumerate(values):
+        shown = [number(float(x)) + " ✕" * (head in gone.get(layer, ())) for head, x in enumerate(importance)]
+        rows.append(
+            [str(layer), f"{len(gone.get(layer, ()))} of {len(importance)}", *shown, *[""] * (count - len(shown))]
+        )
+    headings = ["layer", "removed", *(f"head {head}" for head in range(count))]
+    return Table(headings, rows, caption="Importance of attention heads; those with ✕ were removed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +193,13 @@ class FewerNeurons(Way[NeuronsOptions]):
 
     OPTIONS = NeuronsOptions
 
+    def needs(self, options: NeuronsOptions) -> Sequence[str]:
+        return ("calibration", *_rows_to_train(options.epochs))
+
+    def check(self, source: Source, options: NeuronsOptions) -> None:
+        parts = Parts.of(source.outline)
+        keep_neurons(parts, [[0]] * len(only_stack(parts.network)))
+
     def __call__(
         self, source: Source, options: NeuronsOptions, output: Path, progress: Bar = no_bar
     ) -> Sequence[Table]:
@@ -172,7 +209,8 @@ class FewerNeurons(Way[NeuronsOptions]):
         keep_neurons(Parts.of(source.model), stay).put_into(source.model)
         train_again(source, options.epochs, options.learning_rate, "neurons")
         source.model.save_pretrained(output)
-        return [Table(["neurons of a layer", "removed"], [[f"{len(values[0]):,}", f"{len(values[0]) - count:,}"]])]
+        headings = ["neurons of a layer", "removed"]
+        return [Table(headings, [[f"{len(values[0]):,}", f"{len(values[0]) - count:,}"]], caption="Neurons")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,15 +228,22 @@ class FewerLayers(Way[LayersOptions]):
 
     OPTIONS = LayersOptions
 
-    def __call__(self, source: Source, options: LayersOptions, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
-        stack = only_stack(source.model.network)
-        names = [f"{stack.path}.{layer}" for layer in range(len(stack))]
+    def needs(self, options: LayersOptions) -> Sequence[str]:
+        return ("calibration", *_rows_to_train(options.epochs))
+
+    def check(self, source: Source, options: LayersOptions) -> None:
+        stack = only_stack(Parts.of(source.outline).network)
+        names = _layer_names(stack)
         if unknown := [name for name in options.names if name not in names]:
             hint = nearest(unknown[0], names)
             raise ConfigError(f"there is no layer {safe_repr(unknown[0])}{hint}; the model has {', '.join(names)}")
-        count = len(set(options.names)) or options.count
-        if count >= len(names):
-            raise ConfigError(f"{count} of {len(names)} layers are to go; at least one must stay")
+        if (count := len(set(options.names)) or options.count) >= len(names):
+            asked = "names lists all of its layers" if options.names else f"count is {count}"
+            raise ConfigError(f"{asked}, and the model has {counted(len(names), 'layer')}; at least one must stay")
+
+    def __call__(self, source: Source, options: LayersOptions, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
+        self.check(source, options)
+        names, count = _layer_names(only_stack(source.model.network)), options.count
         with LayerChange(source.model.network) as change:
             run_calibration(source, "layers", progress)
         order = sorted(range(len(names)), key=lambda layer: change.values[layer])
@@ -208,9 +253,13 @@ class FewerLayers(Way[LayersOptions]):
         train_again(source, options.epochs, options.learning_rate, "layers")
         source.model.save_pretrained(output)
         rows = [
-            [name, number(change.values[layer]), "" if layer in stay else "removed"] for layer, name in enumerate(names)
+            [name, number(change.values[layer]), "" if layer in stay else "yes"] for layer, name in enumerate(names)
         ]
-        return [Table(["layer", "1 − cos(before, after)", ""], rows)]
+        return [Table(["layer", "change of the stream, 1 − cos", "removed"], rows, caption="Layers")]
+
+
+def _layer_names(stack: Stack) -> list[str]:
+    return [f"{stack.path}.{layer}" for layer in range(len(stack))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +273,7 @@ class SmallerVocabulary(Way[VocabularyOptions]):
     """Vocabulary trimming: tokens that the training rows never use are removed, from tokenizer and embeddings."""
 
     OPTIONS = VocabularyOptions
+    NEEDS = ("train",)
 
     def __call__(
         self, source: Source, options: VocabularyOptions, output: Path, progress: Bar = no_bar

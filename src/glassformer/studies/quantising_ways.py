@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.compression.awq import activation_aware_factors, searched_round
 from glassformer.compression.calibrate import calibrated_grid
-from glassformer.compression.folding import norm_readers
+from glassformer.compression.folding import NormReaders, norm_readers
 from glassformer.compression.gptq import gptq
 from glassformer.compression.layer_inputs import LayerInputs, recorded_inputs
 from glassformer.compression.quantise import LevelGrid, Levels, Scheme, round_to_nearest
@@ -29,6 +29,7 @@ from glassformer.compression.smooth import best_factors
 from glassformer.core.flow import Output
 from glassformer.core.quantised import bytes_of_levels, check_not_quantised
 from glassformer.errors import ConfigError
+from glassformer.files import counted
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import Table, byte_amount, number
@@ -88,17 +89,43 @@ class Int4Options(Schema):
         Literal["nearest", "gptq", "awq"],
         Doc("Method: nearest needs no data; gptq and awq need calibration rows."),
     ] = "gptq"
-    group: Annotated[Count, Doc("Group size: neighbouring weights that share a scale; it must divide all widths.")] = 32
+    group_size: Annotated[
+        Count, Doc("Group size: neighbouring weights that share a scale; it must divide all widths.")
+    ] = 32
     fold: Fold = False
     embeddings: Embeddings = True
     keep: Keep = ()
     wide: Wide = 0
 
 
-class Int8(Way[Int8Options]):
+class _Quantising(Way[Any]):
+    """What the ways have in common: what is checked before anything is computed."""
+
+    STORES_LEVELS = True
+
+    def check(self, source: Source, options: Any) -> None:
+        network, wide = source.outline.network, getattr(options, "wide", 0)
+        check_not_quantised(network, "quantised again")
+        layers = quantisable_layers(network, options.keep)
+        for path, layer in layers.items():
+            self.scheme(options).grouped(layer.weight, path)
+        _behind_norms(network, layers, required=options.fold)
+        if wide >= len(layers):
+            left = f"{counted(len(layers), 'layer')} can be quantised" + " besides those of keep" * bool(options.keep)
+            raise ConfigError(f"wide is {wide}, which leaves no layer to quantise: {left}")
+
+    def scheme(self, options: Any) -> Scheme:
+        """Of the weights of linear layers."""
+        return Scheme(8)
+
+
+class Int8(_Quantising):
     """Dynamic int8: weights in 8 bits, inputs in 8 bits with a scale for each token."""
 
     OPTIONS = Int8Options
+
+    def needs(self, options: Int8Options) -> Sequence[str]:
+        return ("calibration",) * (options.smooth or options.method == "gptq" or options.wide > 0)
 
     def __call__(self, source: Source, options: Int8Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
         work = _Work(source, "int8", Scheme(8), "dynamic", options.keep, options.wide, progress)
@@ -110,10 +137,11 @@ class Int8(Way[Int8Options]):
         return work.tables
 
 
-class Int8Static(Way[Int8StaticOptions]):
+class Int8Static(_Quantising):
     """Static int8: weights in 8 bits, inputs in 8 bits with calibrated ranges."""
 
     OPTIONS = Int8StaticOptions
+    NEEDS = ("calibration",)
 
     def __call__(
         self, source: Source, options: Int8StaticOptions, output: Path, progress: Bar = no_bar
@@ -130,16 +158,21 @@ class Int8Static(Way[Int8StaticOptions]):
         return [*work.tables, _range_table(inputs, grids)]
 
 
-class Int4(Way[Int4Options]):
+class Int4(_Quantising):
     """int4: weights in 4 bits, in groups with a scale each; inputs stay in floating point."""
 
     OPTIONS = Int4Options
 
+    def needs(self, options: Int4Options) -> Sequence[str]:
+        return ("calibration",) * (options.method != "nearest" or options.wide > 0)
+
+    def scheme(self, options: Int4Options) -> Scheme:
+        return Scheme(4, options.group_size)
+
     def __call__(self, source: Source, options: Int4Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
-        scheme = Scheme(4, options.group)
+        self.check(source, options)  # before minutes of calibration
+        scheme = self.scheme(options)
         work = _Work(source, "int4", scheme, "wide", options.keep, options.wide, progress)
-        for path, layer in work.layers.items():
-            scheme.grouped(layer.weight, path)  # before minutes of calibration
         inputs = {} if options.method == "nearest" else work.record(hessian=True)
         if options.method == "awq":
             work.scale(inputs, lambda weight, x: activation_aware_factors(weight, x, scheme), fold=options.fold)
@@ -204,14 +237,9 @@ class _Work:
 
         Args:
             fold: leave the others as they are
-        Raises: ConfigError: there are no such layers, and `fold` asks for them.
+        Raises: ConfigError: as `_behind_norms`.
         """
-        behind = [readers for readers in norm_readers(self.network) if readers.layers.keys() & self.layers.keys()]
-        if fold and not behind:
-            raise ConfigError(
-                f"{self.way}: fold is true, and no norm of this model is read by linear layers alone: in a post-norm "
-                "network (BERT) the residual stream reads it too; leave fold out, and layers scale their inputs"
-            )
+        behind = _behind_norms(self.network, self.layers, required=fold)
         for readers in behind:
             paths = [path for path in readers.layers if path in self.layers]
             chosen = choose(torch.cat([self.layers[path].weight for path in paths]), inputs[paths[0]])
@@ -256,8 +284,20 @@ class _Work:
         self.source.model.save_pretrained(output)
         wide = sum(parameter.nbytes for parameter in self.network.parameters())
         after = wide + bytes_of_levels(self.network)
-        row = [f"{len(quantised)} layers", byte_amount(before), byte_amount(after), number(after / before)]
-        self.tables.append(Table(["quantised", "weights before", "weights after", "share"], [row]))
+        row = [counted(len(quantised), "layer"), byte_amount(before), byte_amount(after), number(after / before)]
+        headings = ["quantised", "weights before", "weights after", "share"]
+        self.tables.append(Table(headings, [row], caption="Bytes of the weights"))
+
+
+def _behind_norms(network: nn.Module, layers: Mapping[str, nn.Linear], *, required: bool) -> list[NormReaders]:
+    """Norms that layers read alone. Raises: ConfigError: there are none, and some are required."""
+    behind = [readers for readers in norm_readers(network) if readers.layers.keys() & layers.keys()]
+    if required and not behind:
+        raise ConfigError(
+            "fold is true, and no norm of this model is read by linear layers alone: in a post-norm network (BERT) the "
+            "residual stream reads it too; leave fold out, and layers scale their inputs"
+        )
+    return behind
 
 
 def _main_tensor(output: Output) -> Tensor:

@@ -29,6 +29,8 @@ from glassformer.tasks.metrics.metric import Interval
 MAX_SENTENCES = 5
 """Differences that are all put into sentences; of more the table alone has each."""
 FOLDED_ROWS = 12
+TITLE_LEVELS = 4
+"""Levels of a factor that a title names; of more it says how many."""
 MAX_BARS = 2
 """Columns whose intervals are drawn; of more there would be no room for any."""
 LOG_FROM = 4.0
@@ -224,7 +226,7 @@ class Effect:
         size, where = self.difference, f" ({label_of(self.where)})" if self.where else ""
         subject = f"Replacing {self.first} by {self.second}{where}"
         if size.value == 0 and not size.leaves_out_zero and not any(self.seeds):
-            return f"{subject} changes no {self.metric}: {self.after:.3f}."
+            return f"{subject} leaves the {self.metric} at {self.after:.3f}."
         change = f"the {self.metric} from {self.before:.3f} to {self.after:.3f}: {size.written(3, signed=True)}"
         if size.low is not None and not size.leaves_out_zero:
             return f"{subject} is not shown to change {change}; zero is within the interval."
@@ -339,7 +341,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
 
     @property
     def title(self) -> str:
-        by = (f"{name} ({', '.join(filter(None, map(written, self.factors[name])))})" for name in self.varied)
+        by = (f"{name} ({_listed(self.factors[name])})" for name in self.varied)
         return f"{self.metric} by {', '.join(by)}"
 
     @property
@@ -579,7 +581,10 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if len(own) <= MAX_SENTENCES:
             return [*self.crossings, *(x.sentence for x in own)]
         beyond = sum(x.difference.leaves_out_zero for x in own)
-        return [*self.crossings, f"Zero is outside of the interval of {beyond} of {len(own)} differences."]
+        return [
+            *self.crossings,
+            f"{beyond} of {len(own)} differences are beyond chance: their 95% intervals leave out zero.",
+        ]
 
     @property
     def finding(self) -> str:
@@ -618,6 +623,12 @@ def crossing_point(values: Mapping[float, float], level: float, higher: bool) ->
         return float(m)
     share = -below / (above - below)
     return n + share * (m - n) if n <= 0 else float(n * (m / n) ** share)
+
+
+def _listed(levels: Sequence[Level]) -> str:
+    """Levels in a title: all, or how many where they are too many to read there."""
+    names = list(filter(None, map(written, levels)))
+    return ", ".join(names) if len(names) <= TITLE_LEVELS else f"{len(names)} levels"
 
 
 def _of(levels: Levels) -> str:

@@ -20,17 +20,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Annotated, Any
 
 import torch
 
 from glassformer.data.sequence import RowSequence
-from glassformer.engine.prepare import prepare, unprepare
+from glassformer.engine.prepare import PRECISIONS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.evaluation.bench_models import Measured, measure
-from glassformer.evaluation.compare.costs import WARM_UP, single_rows
+from glassformer.evaluation.bench_models import Measured, TimedSystem, measure
+from glassformer.evaluation.compare.costs import WARM_UP
 from glassformer.evaluation.runs import open_run
 from glassformer.files import as_path, file_sha256, nan_from_null, read_json_object, safe_repr
 from glassformer.files.schema import Allowed, Count, NonNegative, Schema, parse
@@ -53,8 +52,8 @@ WORK = ".work"
 """Folder of trainings that are not finished, in the output."""
 VARIANT_NAME = re.compile(r"\w[\w.+-]*")
 """Of a variant, and of its folder."""
-UNITS: Mapping[str, float] = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-TIMES: Mapping[str, float] = {"": 1.0, "MS": 1.0, "S": 1e3}
+UNITS: Mapping[str, float] = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+TIMES: Mapping[str, float] = {"MS": 1.0, "S": 1e3}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 
 
@@ -65,8 +64,10 @@ def _amount_in(units: Mapping[str, float], text: object) -> float | None:
     return None if match is None or size is None else float(match[1]) * size
 
 
-Size = Annotated[str | float, Allowed("a size such as 25MB", lambda x: (_amount_in(UNITS, x) or 0) > 0)]
-Latency = Annotated[str | float, Allowed("a time such as 5ms", lambda x: (_amount_in(TIMES, x) or 0) > 0)]
+Size = Annotated[str | float, Allowed("a size with its unit, such as 25MB", lambda x: (_amount_in(UNITS, x) or 0) > 0)]
+Latency = Annotated[
+    str | float, Allowed("a time with its unit, such as 5ms", lambda x: (_amount_in(TIMES, x) or 0) > 0)
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class ShrinkPlan(Schema):
     report: what the report shows
     """
 
-    variants: dict[str, Variant | None] | list[str] = field(default_factory=dict)
+    variants: dict[str, Variant | None] | list[str] | None = None
     max_drop: NonNegative | None = None
     under: Size | None = None
     within: Latency | None = None
@@ -110,7 +111,7 @@ class ShrinkPlan(Schema):
     @property
     def named(self) -> dict[str, Variant]:
         """The variants in their order; those that a name such as `a+b` begins with are added before it."""
-        given = self.variants if isinstance(self.variants, dict) else dict.fromkeys(self.variants)
+        given = self.variants if isinstance(self.variants, dict) else dict.fromkeys(self.variants or ())
         named: dict[str, Variant] = {}
         for name, variant in given.items():
             own = variant or Variant()
@@ -130,6 +131,13 @@ class ShrinkPlan(Schema):
         return self.under is not None or self.within is not None
 
     def validate(self) -> None:
+        if self.variants is not None and not self.variants:
+            raise ConfigError("shrink.variants names no variant; name one, such as half, or leave it out for all ways")
+        if isinstance(self.variants, list) and (twice := [x for x in self.variants if self.variants.count(x) > 1]):
+            raise ConfigError(
+                f"shrink.variants names {safe_repr(twice[0])} twice; a way with other options needs another name: "
+                f"{twice[0]}-2: {{way: {twice[0]}, options: …}}"
+            )
         named = self.named
         for name, variant in named.items():
             path, before = f"shrink.variants.{name}", list(named)[: list(named).index(name)]
@@ -141,6 +149,11 @@ class ShrinkPlan(Schema):
                     f"{', '.join(before) or 'none'}"
                 )
             find_way(variant.way or name).parse(variant.options, f"{path}.options")
+            if variant.precision not in (None, *PRECISIONS):
+                raise ConfigError(
+                    f"{path}.precision is {safe_repr(variant.precision)}{nearest(str(variant.precision), PRECISIONS)}; "
+                    f"allowed: {', '.join(PRECISIONS)}"
+                )
 
 
 class UnsuitableWay(UnsupportedError):
@@ -178,10 +191,11 @@ class ShrinkEvaluator(Evaluator):
         if validation is None or not len(validation):
             what = "the gate max_drop" if plan.max_drop is not None else "quality"
             raise ConfigError(f"{what} is measured on validation rows, and {folder} has none; name them: data= FILE")
-        self.tries_all = not plan.variants
+        _check_output(folder, self.output)
+        self.tries_all = plan.variants is None
         self.left_out: dict[str, str] = {}
         if self.tries_all:
-            usable = [name for name in WAYS if train is not None or "train" not in find_way(name).NEEDS]
+            usable = [name for name in WAYS if train is not None or not find_way(name).needs(find_way(name).parse({}))]
             plan = replace(plan, variants=usable)
         self.plan, self.variants = plan, plan.named
         self.train, self.validation = train, sample_rows(validation, plan.limit, config.training.seed)
@@ -201,12 +215,35 @@ class ShrinkEvaluator(Evaluator):
         return PlannedStudy([PlannedCell(cell[VARIANT], cell.seed, (cell.folder / CELL).is_file()) for cell in cells])
 
     def check(self, cells: Sequence[Cell]) -> str:
-        for name, variant in self.variants.items():
-            way = self._way(name)
-            source = self._source(self.folder, cells[0])
-            for rows in way.NEEDS:
-                source.needed(rows, variant.way or name)
+        for name in self.variants:
+            try:
+                self._check_variant(name, self._outlined)
+            except (ConfigError, DataError, UnsupportedError) as error:
+                raise (UnsuitableWay(f"{name}: {error}", name) if self.tries_all else error) from error
+        for cell in cells:  # a variant takes the place of its folder
+            if cell.folder.is_dir() and any(cell.folder.iterdir()) and not (cell.folder / CELL).is_file():
+                raise ConfigError(
+                    f"{cell.folder}: holds files that are not of `glassformer shrink`; choose another output"
+                )
         return f"{', '.join(self.variants)} of {self.folder}, measured on {len(self.validation):,} rows"
+
+    @cached_property
+    def _outlined(self) -> Source:
+        """The model as ways check their options by it."""
+        return self._source(self.folder, self.cells(None)[0])
+
+    def _check_variant(self, name: str, source: Source) -> None:
+        """Raises: ConfigError, UnsupportedError: it cannot be made, as far as that can be known now."""
+        variant, way, options = self.variants[name], self._way(name), self._options(name)
+        for rows in way.needs(options):
+            source.needed(rows, variant.way or name)
+        if variant.begin is None:
+            way.check(source, options)
+        elif levels := [x for x in self._chain(name)[:-1] if self._way(x).STORES_LEVELS]:
+            raise ConfigError(
+                f"{name} begins with {levels[-1]}, which is quantised: its weights are stored as levels, of which no "
+                f"way makes another model; put {self.variants[levels[-1]].way} last"
+            )
 
     def _way(self, name: str) -> Way[Any]:
         return find_way(self.variants[name].way or name)
@@ -234,9 +271,10 @@ class ShrinkEvaluator(Evaluator):
     def _step(self, name: str, cell: Cell) -> dict[str, Any]:
         """All that one way on the path to a variant depends on."""
         variant, source = self.variants[name], self._source(self.folder, cell)
-        rows = {needed: source.needed(needed, name).fingerprint for needed in self._way(name).NEEDS}
+        given = self._options(name)
+        rows = {needed: source.needed(needed, name).fingerprint for needed in self._way(name).needs(given)}
         trained = {"training": plain(self.config.training)} if "train" in rows else {}
-        options = plain(self._options(name))
+        options = plain(given)
         return {"way": variant.way, "options": options, "precision": variant.precision, **rows, **trained}
 
     def _chain(self, name: str) -> list[str]:
@@ -266,7 +304,7 @@ class ShrinkEvaluator(Evaluator):
         if name == ORIGINAL:
             cell.folder.mkdir(parents=True, exist_ok=True)
             progress.evaluating(name)
-            return self._result(self._measured(self._original, None, progress, name), speed=1.0)
+            return self._result(self._measured(self._original, None, progress, cell))
         self.output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".making-", dir=self.output) as made:
             start = perf_counter()
@@ -290,8 +328,7 @@ class ShrinkEvaluator(Evaluator):
         tables = self._make(name, cell, made, progress)
         progress.evaluating(name)
         source = self._source(made / name, cell)
-        measured = self._measured(source.task, self.variants[name].precision, progress, name)
-        result = self._result(measured, speed=self._speed(source.task, self.variants[name].precision))
+        result = self._result(self._measured(source.task, self.variants[name].precision, progress, cell))
         return replace(result, tables=list(tables), note=self._refusal(name, cell, result))
 
     def leave_out(self, name: str, why: str) -> None:
@@ -314,36 +351,21 @@ class ShrinkEvaluator(Evaluator):
         progress.making(name)
         return self._way(name)(self._source(source, cell), self._options(name), made / name, progress.rows)
 
-    def _measured(self, task: Task, precision: str | None, progress: StudyProgress, name: str) -> Measured:
+    def _measured(self, task: Task, precision: str | None, progress: StudyProgress, cell: Cell) -> Measured:
+        name, timed = cell[VARIANT], None
+        if name != ORIGINAL:
+            known = self._measured_before(cell).costs["latency"]
+            timed = TimedSystem(self._original, usual_precision(self._original), known)
         total = WARM_UP + self.plan.runs + len(self.validation)
+        settings: dict[str, Any] = {"runs": self.plan.runs, "seed": self.config.training.seed, "timed": timed}
         with progress.rows(f"measuring {name}", total) as advance:
-            precision = precision or usual_precision(task)
-            return measure(
-                task, precision, self.validation, runs=self.plan.runs, seed=self.config.training.seed, advance=advance
-            )
+            return measure(task, precision or usual_precision(task), self.validation, advance=advance, **settings)
 
-    def _speed(self, task: Task, precision: str | None) -> float:
-        """How many times as fast as the original: single rows alternate, so a drifting clock slows both."""
-        rows = sample_rows(self.validation, self.plan.runs, self.config.training.seed)
-        pairs: list[tuple[Task, str | None]] = [(self._original, usual_precision(self._original)), (task, precision)]
-        times: list[list[float]] = [[], []]
-        try:
-            for one, its in pairs:
-                if (its := its or usual_precision(one)) is not None:
-                    prepare(one.model.network, its)
-            order = [i % len(rows) for i in range(WARM_UP + self.plan.runs)]
-            for calls in zip(*(single_rows(one, rows, order) for one, _ in pairs), strict=True):
-                for call, own in zip(calls, times, strict=True):
-                    start = perf_counter()
-                    call()
-                    own.append(perf_counter() - start)
-        finally:
-            for one, _ in pairs:
-                unprepare(one.model.network)
-        before, after = (median(own[WARM_UP:]) for own in times)
-        return before / after
+    def _measured_before(self, cell: Cell) -> CellResult:
+        """The result of the original with the seed of a cell."""
+        return parse(CellResult, _saved(self._folder(ORIGINAL, cell) / CELL))
 
-    def _result(self, measured: Measured, *, speed: float) -> CellResult:
+    def _result(self, measured: Measured) -> CellResult:
         cost, latency = measured.cost, measured.latency
         costs = {
             "bytes": cost.bytes,
@@ -353,7 +375,7 @@ class ShrinkEvaluator(Evaluator):
             "latency": latency.p50,
             "p95": latency.p95,
             "throughput": 1 / measured.seconds,
-            "speed": speed,
+            "speed": measured.speed,
         }
         known = {name: float(value) for name, value in costs.items() if value is not None}
         return scored(measured.metrics, known, rows=self.validation.fingerprint)
@@ -364,18 +386,20 @@ class ShrinkEvaluator(Evaluator):
         """Why a variant is not written, in a sentence; "" = it passes."""
         plan, reasons = self.plan, list[str]()
         metric = plan.report.metric or next(iter(result.scores))
-        original = parse(CellResult, _saved(self._folder(ORIGINAL, cell) / CELL))
+        original = self._measured_before(cell)
         if plan.max_drop is not None:
             if metric not in result.scores:
                 raise ConfigError(f"shrink.report.metric is {safe_repr(metric)}; there are: {', '.join(result.scores)}")
             lost = points_lost(original, result, metric)
             if lost.value > plan.max_drop:
-                reasons.append(f"it loses {lost.written(2)} points of {metric}, and max_drop is {plan.max_drop:g}")
+                reasons.append(
+                    f"it loses {lost.written(2)} points of {metric}, above the {plan.max_drop:g} of --max-drop"
+                )
         size, slow = _amount_in(UNITS, plan.under), _amount_in(TIMES, plan.within)
         if size is not None and result.costs["bytes"] > size:
-            reasons.append(f"it has {byte_amount(result.costs['bytes'])}, and under is {byte_amount(size)}")
+            reasons.append(f"it takes {byte_amount(result.costs['bytes'])} on disk, above the {plan.under} of --under")
         if slow is not None and result.costs["latency"] > slow:
-            reasons.append(f"a row takes {result.costs['latency']:.3g} ms, and within is {slow:g} ms")
+            reasons.append(f"a row takes {result.costs['latency']:.3g} ms, above the {plan.within} of --within")
         return f"{name} was not written: {'; '.join(reasons)}" if reasons else ""
 
     def completed(self, report: StudyReport, cells: Sequence[Cell]) -> StudyReport:
@@ -385,6 +409,9 @@ class ShrinkEvaluator(Evaluator):
         facts = {
             "model": str(self.folder),
             "refused": list(report.notes),
+            "refused_variants": [
+                cell[VARIANT] for cell in cells if cell[VARIANT] != ORIGINAL and cell.folder not in passed
+            ],
             "written": [str(path) for path in passed],
             "keeps_best": self.plan.keeps_best,
             "page": str(self.output / "study.html"),
@@ -392,10 +419,18 @@ class ShrinkEvaluator(Evaluator):
         notes = [
             *report.notes,
             *(f"left out: {why}" for why in self.left_out.values()),
-            "speed: how many times as fast as the original, single rows in turn; RAM, read: bytes of the weights, and "
-            "of those that a row reads; FLOPs: of a row alone",
+            "speed: how many times as fast as the original. Each variant is timed in turn with it, row by row; "
+            "latency, p95 and rows/s are as the machine was when the original was measured, so all can be compared",
+            "RAM, read: bytes of the weights, and of those that a row reads; FLOPs: of a row alone",
         ]
         return replace(report, facts=facts, notes=notes)
+
+
+def _check_output(folder: Path, output: Path) -> None:
+    """Raises: ConfigError: variants would be written into the run or model that they are made of."""
+    source = folder.parent if (folder.parent / CONFIG).is_file() and folder.name == MODEL else folder
+    if output.resolve().is_relative_to(source.resolve()):
+        raise ConfigError(f"output is {output}, in the folder of the original, {source}; give another folder")
 
 
 def points_lost(before: CellResult, after: CellResult, metric: str) -> Interval:
@@ -492,6 +527,7 @@ def shrink(
     assert isinstance(evaluator, ShrinkEvaluator)
     while True:
         try:
+            evaluator.check(evaluator.cells(options.seeds))  # before the output is made
             report = study.run(options.seeds, progress)
             break
         except UnsuitableWay as error:  # the others continue; what they have is not made again

@@ -36,7 +36,7 @@ from glassformer.errors import ConfigError, nearest
 from glassformer.evaluation.runs import trained_task
 from glassformer.files import safe_repr
 from glassformer.files.schema import Doc, Schema, parse
-from glassformer.model import Model
+from glassformer.model import Model, load
 from glassformer.plugins import imported
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import Table
@@ -81,6 +81,11 @@ class Source:
         assert isinstance(model, Model)  # `trained_task` has loaded it
         return model
 
+    @cached_property
+    def outline(self) -> Model:
+        """The model without its weights, by which options are checked before minutes of work."""
+        return load(self.folder, device="meta")
+
     def needed(self, rows: str, way: str) -> RowSequence:
         """Rows that a way cannot do without: "train", "calibration" or "validation".
 
@@ -97,11 +102,13 @@ class Way(ABC, Generic[Options]):
     """Makes a smaller or faster model of a source.
 
     OPTIONS: a dataclass of its options, each with its `Doc`
-    NEEDS: rows that it cannot do without: "train", "calibration"; looked for before anything is computed
+    NEEDS: rows that it cannot do without, whatever its options are: "train", "calibration"
+    STORES_LEVELS: whether it writes a quantised model, of which no way can make another
     """
 
     OPTIONS: ClassVar[type]
     NEEDS: ClassVar[tuple[str, ...]] = ()
+    STORES_LEVELS: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, source: Source, options: Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
@@ -112,6 +119,17 @@ class Way(ABC, Generic[Options]):
             progress: shows how far the work is
         Returns: what was done, as tables for the report.
         Raises: ConfigError: an option that does not fit this model. The source is left as it was.
+        """
+
+    def needs(self, options: Options) -> Sequence[str]:
+        """The rows that it cannot do without, with these options; looked for before anything is computed."""
+        return self.NEEDS
+
+    def check(self, source: Source, options: Options) -> None:
+        """Check by `source.outline` what would be refused later, before anything is computed.
+
+        Raises: ConfigError: an option that does not fit this model. UnsupportedError: a model that this way does not
+            suit.
         """
 
     def parse(self, values: Any, path: str = "options") -> Options:

@@ -383,15 +383,15 @@ def taught_by(task: Task, teacher: Task, options: Distillation) -> DistilledTask
         if ours != other:
             apart = sorted({*ours} ^ {*other}) or ours
             raise ConfigError(
-                f"teacher and student have other labels, {len(other)} and {len(ours)}; {', '.join(apart[:5])} differ, "
-                "or are numbered otherwise"
+                f"the labels of the teacher ({len(other)}) are not those of the student ({len(ours)}): "
+                f"{', '.join(apart[:5])}{', …' * (len(apart) > 5)} differ or are numbered otherwise"
             )
     if student.has_tokenizer and theirs.has_tokenizer:
         own, their = (x.tokenizer.engine.get_vocab() for x in (student, theirs))
         if own != their:
             raise ConfigError(
-                f"teacher and student have other tokenizers: of {len(their):,} and {len(own):,} entries, "
-                f"{len(own.items() & their.items()):,} the same; a teacher says nothing of tokens that it does not know"
+                f"the tokenizer of the teacher ({len(their):,} entries) is not that of the student ({len(own):,}); "
+                f"they share {len(own.items() & their.items()):,}, and a teacher says nothing of a token that it lacks"
             )
     depths = [len(stream_names(x.network)) - 1 for x in (student, theirs)]
     kind = type(task)

@@ -74,7 +74,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     cache = Path(config.output) / "examples" if config.data.cache else None
     examples = task.encode(train, cache=cache and cache / "train")
     if config.distillation is not None:
-        taught = taught_by(task, _teacher(config, kind), config.distillation)
+        taught = taught_by(task, teacher_of(config, kind), config.distillation)
         task, examples = (
             taught,
             taught.teach(examples, Path(config.distillation.store or Path(config.output) / "teacher")),
@@ -110,7 +110,7 @@ def cut_layers(model: Model, layers: int | Sequence[int]) -> None:
     keep_layers(parts, chosen).put_into(model)
 
 
-def _teacher(config: RunConfig, kind: type[Task]) -> Task:
+def teacher_of(config: RunConfig, kind: type[Task]) -> Task:
     """The task of a run with the teacher's model, which is trained already.
 
     Raises: WeightsError: it has no head for this task.
