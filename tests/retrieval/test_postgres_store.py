@@ -220,6 +220,8 @@ def test_many_vectors_are_searched_by_an_index(store: PostgresStore, monkeypatch
     many = vectors(2_000, seed=1)
     store.write([ContentBatch("h2.md", passages(*["word"] * 2_000), many, names=["many.md"])])
     store.finish()
+    (definition,) = store._run("SELECT indexdef FROM pg_indexes WHERE indexname = 'nearest'")[0]
+    assert "m='24', ef_construction='128'" in definition
     store.write([ContentBatch("h3.md", passages(*["hidden"] * 500), many[:500], complete=False)])
     for number in range(20):
         query = vectors(1, seed=100 + number)[0].astype(np.float32)
