@@ -46,7 +46,8 @@ def command(program: str, *arguments: str) -> list[str]:
     """
     import_path = [os.path.abspath(folder) for folder in sys.path if folder]
     start = f"import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); {program}"
-    return [sys.executable, "-I", "-c", start, os.pathsep.join(import_path), *arguments]
+    compiled = ["-B"] if sys.dont_write_bytecode else []  # -I does not read PYTHONDONTWRITEBYTECODE
+    return [sys.executable, "-I", *compiled, "-c", start, os.pathsep.join(import_path), *arguments]
 
 
 # ── in the child ──────────────────────────────────────────────────────────────────────────────────────────
