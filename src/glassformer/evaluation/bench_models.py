@@ -234,6 +234,7 @@ def _ready(system: TimedSystem, network: nn.Module) -> Task:
         return task
     twin, model = copy.copy(task), copy.copy(task.model)
     assert system.precision is not None  # of a network as it is there is one system alone
+    vars(model)["_modules"] = {}  # which a shallow copy of a module shares: the network would be another in both
     model.network = prepared_copy(task.model.network, system.precision)
     twin.model = model
     return twin

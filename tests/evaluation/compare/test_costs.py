@@ -43,16 +43,24 @@ def test_latency_is_what_numpy_says() -> None:
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
 def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
+    precisions: list[str | None] = []
     predict = Classify.predict
 
     def counted(task: Any, some: Any, progress: Any = None) -> Any:
         asked.append(len(some))
+        precisions.append(prepared_precision(task.model.network))
         return predict(task, some, progress)
 
     monkeypatch.setattr(Classify, "predict", counted)
     options = BenchOptions(precision=["fp32", "bf16"], runs=5, task="classify", columns={"label": "mood"})
     costs = bench([str(run), str(run / "model")], options)
-    assert isinstance(costs, Comparison) and asked == [*[1] * 8, *[1] * 15, 12] * 4  # of FLOPs, timed, all
+    # of FLOPs; timed, alone or in turn with the first; all
+    alone, in_turn = [*[1] * 8, *[1] * 15, 12], [*[1] * 8, *[1] * 30, 12]
+    assert isinstance(costs, Comparison) and asked == [*alone, *in_turn * 3]
+    # each in its precision, the first's next to the second being a copy
+    assert [its for its, rows in zip(precisions, asked, strict=True) if rows == 12] == ["fp32", "bf16"] * 2
+    timed = precisions[len(alone) + 8 : len(alone) + 38]
+    assert timed.count("fp32") == timed.count("bf16") == 15
     first, second, same, last = costs.systems
     assert [one.name for one in costs.systems] == ["run, fp32", "run, bf16", "model, fp32", "model, bf16"]
     assert first.differences == {} and first.metrics == same.metrics
