@@ -66,6 +66,16 @@ def test_it_fits_the_terminal(minilm: Path, capsys: Any, monkeypatch: Any, width
         assert any("attn_residual.on_residual" in line and line.rstrip().endswith(" 0") for line in out.splitlines())
 
 
+def test_a_quantised_layer_is_one_line(minilm: Path, capsys: Any) -> None:
+    """Levels are a module of their own; with the bias they are the layer's weights, and its product is no scores."""
+    info(str(minilm), dtype="int8")
+    out = shown(capsys)
+    assert "stored" not in out and out.count("scores, z") == 1
+    assert any(
+        "qkv" in line and "1152×384 + 1152" in line and line.rstrip().endswith("885k") for line in out.splitlines()
+    )
+
+
 def test_stories(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     info(str(shared / "models" / "stories260k"), names=True)
     out = shown(capsys)

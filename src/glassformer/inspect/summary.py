@@ -438,30 +438,38 @@ def _lines_below(part: ModuleNode, path: str, guide: str) -> Iterator[TreeLine]:
             child = child.children[0]
             label, full = f"{label}.{child.name}", f"{full}.{child.name}"
         yield _line(guide + ("└─ " if last else "├─ "), label, child)
-        yield from _lines_below(child, full, guide + ("   " if last else "│  "))
+        if not _levels_of(child):
+            yield from _lines_below(child, full, guide + ("   " if last else "│  "))
     if own:
         label = f"scores, z ({part.mask})" if part.mask else "scores, z"
         yield TreeLine(f"{guide}└─ {label}", part.formula, 0, 0, own)
 
 
 def _line(guide: str, label: str, part: ModuleNode) -> TreeLine:
-    shape = " + ".join(filter(None, (part.note, *map(_weight_words, part.weights))))
-    kind = part.kind if part.children and part.kind != label else ""
+    weights = (*_levels_of(part), *part.weights)
+    shape = " + ".join(filter(None, (part.note, *map(_weight_words, weights))))
+    kind = part.kind if part.children and part.kind != label and not _levels_of(part) else ""
     repeats = f"  ×{part.repeats}, each" if part.repeats > 1 else ""
     return TreeLine(guide + label + repeats, shape, part.parameters, part.bytes, part.flops, kind)
+
+
+def _levels_of(part: ModuleNode) -> tuple[Weight, ...]:
+    """The weight of a quantised layer: its levels are a module of their own, and are written in the layer's line."""
+    only = part.children[0] if len(part.children) == 1 else None
+    return only.weights if only and only.kind == StoredLevels.__name__ else ()
 
 
 def _is_wrapper(part: ModuleNode) -> bool:
     """Whether a module only wraps another one, so that one line shows both."""
     bare = not part.weights and not part.taps and not part.own_flops and part.repeats == 1
-    return bare and len(part.children) == 1 and part.children[0].repeats == 1
+    return bare and len(part.children) == 1 and part.children[0].repeats == 1 and not _levels_of(part)
 
 
 def _weight_words(weight: Weight) -> str:
     if weight.tied_to:
         return f"= {weight.tied_to}"
     shape = "×".join(map(str, weight.shape)) or "1"
-    return shape if weight.leaf in ("weight", "bias") else f"{weight.leaf} {shape}"
+    return shape if weight.leaf in ("weight", "bias", "levels") else f"{weight.leaf} {shape}"
 
 
 def _folded_names(result: ModelSummary) -> Iterator[tuple[str, list[str]]]:

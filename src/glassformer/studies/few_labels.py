@@ -185,7 +185,7 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
 
 
 def _labelled(rows: RowSequence, data: DataConfig) -> tuple[list[str], list[Any], list[str], list[str]]:
-    """Texts with a label, their labels, texts without one, and where the former are."""
+    """Texts with a label, their labels, texts without one, and where the labelled ones stand."""
     names = {role: data.columns.get(role, role) for role in ("text", "text_pair", "label")}
     texts: list[str] = []
     values: list[Any] = []
