@@ -71,7 +71,7 @@ def archive() -> bytes:
         ("a.txt", bytes(range(256)), "it is a binary file, not text"),
         ("a.csv", b"a,b\n\0\0\0\x01\x02", "it is a binary file, not text"),
         ("a.png", b"\x89PNG\r\n\x1a\n", "it is a PNG image"),
-        ("a.txt", gzip.compress(b"text"), "it is a gzip archive; unpack it"),
+        ("a.txt", gzip.compress(b"text", mtime=0), "it is a gzip archive; unpack it"),
         ("a.xlsx", archive(), "it is a ZIP archive, or of an application that writes such; unpack or export it"),
         ("a.docx", archive(), "it is no DOCX, or a damaged one: "),
         ("a.pdf", b"%PDF-1.4 \0\0", "it is no PDF, or a damaged one"),
