@@ -70,6 +70,8 @@ LINES = [
     ("transformers", "reference", "parity run/model"),
     ("onnx", "onnx", "export run --output exported"),
     ("onnxscript", "onnx", "export run --output exported"),
+    ("gguf", "gguf", f"export {SHAKESPEARE} --output exported --format gguf"),
+    ("sklearn", "evaluate", "few-labels --data many.csv --model run/model --output few"),
     ("llguidance", "constrain", f"generate {SHAKESPEARE} ROMEO: --regex [a-z]+"),
     ("pyarrow", "data", "data inspect x.parquet"),
     ("py3langid", "clean", "data clean rows.csv --language uk -c audio=text"),
@@ -88,6 +90,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     word_tokenizer().save(str(folder / "words" / "tokenizer.json"))
     rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 10
     (folder / "rows.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
+    (folder / "many.csv").write_text(
+        "text,label\n" + "".join(f"{word} {i},{word}\n" for i in range(40) for word in "ab")
+    )
     (folder / "flies.txt").write_text("time flies\nwhere the fruit flies go\nhe flies to Rome\n")
     (folder / "x.parquet").write_bytes(b"PAR1")
     (folder / "search.yaml").write_text(yaml.safe_dump({**CONFIG, "search": SEARCH}))

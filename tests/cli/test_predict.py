@@ -21,7 +21,7 @@ from glassformer import ConfigError, DataError, UnsupportedError, pipeline
 from glassformer.cli.predict import predict
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder, word_tokenizer
-from tests.files.test_full_disk import full_disk
+from tests.full_disk import full_disk
 
 WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana . [MASK]".split()
 GAP = "time [MASK] like an arrow"
@@ -173,7 +173,10 @@ def test_a_bad_text_loses_nothing_before_it(bert: str, tmp_path: Path) -> None:
 def test_a_full_disk_keeps_what_fits(bert: str, tmp_path: Path) -> None:
     """The error names the file; once there is room, the rest follows."""
     out, texts = tmp_path / "out.jsonl", [GAP] * 20
-    with full_disk(), pytest.raises(DataError, match="cannot be written: File too large; --resume continues") as raised:
+    with (
+        full_disk(3_000),
+        pytest.raises(DataError, match="cannot be written: File too large; --resume continues") as raised,
+    ):
         predict("fill-mask", bert, texts, output=out)
     assert str(raised.value).startswith(str(out))
     predict("fill-mask", bert, texts, output=out, resume=True)

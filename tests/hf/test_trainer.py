@@ -21,7 +21,7 @@ from glassformer.core import processor
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
 from glassformer.hf.trainer import due
 from glassformer.hf.trainer.checkpoints import get_last_checkpoint, save_checkpoint
-from tests.files.test_full_disk import full_disk
+from tests.full_disk import full_disk
 
 ROWS = [{"x": [float(i), 1.0], "labels": i % 2} for i in range(12)]
 

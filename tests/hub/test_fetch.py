@@ -22,7 +22,7 @@ from glassformer.errors import DataError, WeightsError
 from glassformer.hub import resolve
 from glassformer.hub.fetch import SnapshotRecord
 from glassformer.hub.find import missing_files, model_files
-from tests.files.test_full_disk import full_disk
+from tests.full_disk import full_disk
 from tests.hub.hub_server import COMMIT, Fault, HubServer, Repository, Serve
 
 
@@ -156,7 +156,10 @@ def test_a_full_disk_is_named_and_whole_files_stay(
 
 def test_a_disk_that_fills_meanwhile_is_named(serve: Serve, tmp_path: Path) -> None:
     server = serve(repository())
-    with full_disk(), pytest.raises(DataError, match=r"org/name: model\.safetensors cannot be written: File too large"):
+    with (
+        full_disk(3_000),
+        pytest.raises(DataError, match=r"org/name: model\.safetensors cannot be written: File too large"),
+    ):
         fetch(server, tmp_path)
     assert not wrong_files(tmp_path)
     assert fetch(server, tmp_path).is_dir()

@@ -21,7 +21,7 @@ from glassformer.files.atomic import disk_errors
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.search import search
 from glassformer.training.trials import SearchResult, Trial, trials_page
-from tests.files.test_full_disk import full_disk
+from tests.full_disk import full_disk
 
 pytest.importorskip("optuna", reason="needs optuna: pip install 'glassformer[search]'")
 SPACE = {
