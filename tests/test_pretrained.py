@@ -59,8 +59,10 @@ def test_a_precision_of_inference_is_a_keyword_of_loading(bert: Path) -> None:
         load(bert, precision="fp61")
     with pytest.raises(ConfigError, match="precision is 'fp61'; allowed: fp32, fp16, bf16, int8"):
         InferenceLoading(precision="fp61")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="dtype is 'int4'; allowed: float32, float64, float16, bfloat16, auto"):
-        InferenceLoading(dtype="int4")  # type: ignore[arg-type]
+    with pytest.raises(
+        ConfigError, match="dtype is 'int3'; allowed: float32, float64, float16, bfloat16, int8, int4, auto"
+    ):
+        InferenceLoading(dtype="int3")  # type: ignore[arg-type]
 
 
 def test_a_head_of_another_task_is_new_and_reported(bert: Path) -> None:

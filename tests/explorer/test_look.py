@@ -194,9 +194,9 @@ def test_a_model_without_a_tokenizer(models: dict[str, Model]) -> None:
         ({"layer": -1}, "counted from 0; got -1"),
         ({"heads": [0, "1"]}, "counted from 0; got '1'"),
         ({"heads": [True]}, "counted from 0; got True"),
-        ({"port": 0}, "from 1 to 65535"),
-        ({"port": 65536}, "from 1 to 65535"),
-        ({"port": "80"}, "from 1 to 65535"),
+        ({"port": 0}, "from 1 to 65,535"),
+        ({"port": 65536}, "from 1 to 65,535"),
+        ({"port": "80"}, "from 1 to 65,535"),
         ({"html": "page.txt"}, "must end in .html"),
     ],
 )
