@@ -254,7 +254,7 @@ def test_frozen_parts_stay_as_they_are(values: dict[str, Any], tmp_path: Path) -
         ("task_options", {"max_tokens": "many"}, "task_options.max_tokens is 'many'; it must be a whole number"),
         ("task_options", {"separator": 5}, "task_options.separator is 5; it must be a text"),
         ("training.steps", 10**400, "steps is 0x.*; it must be a whole number from 1 to 1,000,000,000,000,000"),
-        ("adapter", {"rank": 10**30}, "rank is 10+; it must be a whole number from 1 to 1000000"),
+        ("adapter", {"rank": 10**30}, "rank is 10+; it must be a whole number from 1 to 1,000,000"),
         ("tokenizer", {"size": 10**30}, r"tokenizer\.size is 10+; it must be a whole number from 1 to"),
         ("tokenizer", {"size": 300, "min_frequency": 10**30}, "min_frequency is 10+; it must be a whole number"),
         ("training.warmpu", 3, "'warmpu' is no option; nearest: 'warmup'"),
