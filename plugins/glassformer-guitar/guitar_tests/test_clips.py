@@ -106,7 +106,7 @@ def test_written_clips_are_a_folder_of_recordings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clips": 0}, r"guitar\.clips is 0; it must be a whole number from 1 to 1000000000"),
+        ({"clips": 0}, r"guitar\.clips is 0; it must be a whole number from 1 to 1,000,000,000"),
         ({"seconds": 0}, "seconds is 0"),
         ({"sample_rate_hz": 100}, "sample_rate_hz is 100"),
         ({"seed": -1}, "seed is -1"),
