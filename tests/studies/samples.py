@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from glassformer.evaluation.runs import open_run
+from glassformer.runs.config import parse_config
 from glassformer.studies.study import StudyProgress
+from glassformer.studies.trained import configured_trainer, train_run
+from glassformer.studies.ways import Source
 from tests.e2e.tiny_models import word_tokenizer
 from tests.tasks.transcribe.tones import letters_folder, write_table
 
@@ -48,6 +52,27 @@ def sizes_values(folder: Path) -> dict[str, Any]:
             "report": {"at": {"evaluated on": "new"}, "against": {"trained on": "far"}},
         },
     }
+
+
+def trained_source(folder: Path, **changes: Any) -> Source:
+    """A classifier of two labels, trained for a step, for a way to begin with.
+
+    Args:
+        changes: of its sizes
+    """
+    values = sizes_values(folder)
+    del values["study"]
+    values["scratch"] = {**values["scratch"], **changes}
+    values["data"] |= {"train": "far.csv", "validation": "test.csv"}
+    config = parse_config(values)
+    train_run(config, configured_trainer(config), evaluate=False)
+    run = open_run(config.output)
+    return Source(run.folder / "model", run.config, run.splits[0], run.splits[0], run.splits[1])
+
+
+def with_own_model(source: Source) -> Source:
+    """The same, with a model of its own."""
+    return Source(source.folder, source.config, source.train, source.calibration, source.validation)
 
 
 def recordings(folder: Path) -> Path:

@@ -14,31 +14,21 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.evaluation.bench_models import bench
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.comparison import Comparison
-from glassformer.evaluation.runs import open_run
 from glassformer.export.onnx_int8 import LengthDifference, check_differences
-from glassformer.runs.config import parse_config
-from glassformer.studies.trained import configured_trainer, train_run
 from glassformer.studies.ways import Source, find_way
-from tests.studies.samples import sizes_values
+from tests.studies.samples import trained_source, with_own_model
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A classifier of two labels, trained for a step."""
-    folder = tmp_path_factory.mktemp("source")
-    values = sizes_values(folder)
-    del values["study"]
-    values["data"] |= {"train": "far.csv", "validation": "test.csv"}
-    config = parse_config(values)
-    train_run(config, configured_trainer(config), evaluate=False)
-    run = open_run(config.output)
-    return Source(run.folder / "model", run.config, run.splits[0], run.splits[0], run.splits[1])
+    return trained_source(tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture
 def source(trained: Source) -> Source:
     """The same, with a model of its own."""
-    return Source(trained.folder, trained.config, trained.train, trained.calibration, trained.validation)
+    return with_own_model(trained)
 
 
 WAYS: list[tuple[str, dict[str, Any]]] = [
@@ -98,6 +88,7 @@ def test_what_is_refused(source: Source, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="onnx-int8 needs calibration rows"):
         empty = Source(source.folder, source.config, None, None, source.validation)
         way(empty, way.parse({"inputs": "static"}), tmp_path / "none")
+    assert way.needs(way.parse({"inputs": "static"})) == ("calibration",) and not way.needs(way.parse({}))
     with pytest.raises(ConfigError, match="inputs"):
         way.parse({"inputs": "guessed"})
     int8 = find_way("int8")
@@ -106,6 +97,9 @@ def test_what_is_refused(source: Source, tmp_path: Path) -> None:
         again = Source(tmp_path / folder, source.config, None, None, source.validation)
         with pytest.raises((ConfigError, UnsupportedError), match=f"cannot be {action}"):
             find_way(name)(again, find_way(name).parse({}), tmp_path / "again")
+    quantised = Source(tmp_path / "int8", source.config, None, None, source.validation)
+    with pytest.raises(ConfigError, match="cannot be exported"):
+        find_way("onnx").check(quantised, find_way("onnx").parse({}))  # before anything is measured
 
 
 def test_a_cosine_that_is_no_number_is_refused() -> None:

@@ -15,27 +15,19 @@ from glassformer.evaluation.runs import open_run
 from glassformer.runs.config import parse_config
 from glassformer.studies.trained import configured_trainer, train_run
 from glassformer.studies.ways import Source, find_way
-from tests.studies.samples import sizes_values
+from tests.studies.samples import sizes_values, trained_source, with_own_model
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A classifier of two labels, trained for a step."""
-    folder = tmp_path_factory.mktemp("source")
-    values = sizes_values(folder)
-    del values["study"]
-    values["scratch"] = {**values["scratch"], "num_hidden_layers": 3, "num_attention_heads": 4}
-    values["data"] |= {"train": "far.csv", "validation": "test.csv"}
-    config = parse_config(values)
-    train_run(config, configured_trainer(config), evaluate=False)
-    run = open_run(config.output)
-    return Source(run.folder / "model", run.config, run.splits[0], run.splits[0], run.splits[1])
+    return trained_source(tmp_path_factory.mktemp("source"), num_hidden_layers=3, num_attention_heads=4)
 
 
 @pytest.fixture
 def source(trained: Source) -> Source:
     """The same, with a model of its own."""
-    return Source(trained.folder, trained.config, trained.train, trained.calibration, trained.validation)
+    return with_own_model(trained)
 
 
 def written(source: Source, name: str, options: dict[str, Any], folder: Path) -> Any:

@@ -9,24 +9,14 @@ import torch
 
 from glassformer import load
 from glassformer.errors import ConfigError
-from glassformer.evaluation.runs import open_run
-from glassformer.runs.config import parse_config
-from glassformer.studies.trained import configured_trainer, train_run
 from glassformer.studies.ways import WAYS, Half, Source, Way, find_way, register
-from tests.studies.samples import sizes_values
+from tests.studies.samples import trained_source
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A classifier of two labels, trained for a step."""
-    folder = tmp_path_factory.mktemp("source")
-    values = sizes_values(folder)
-    del values["study"]
-    values["data"] |= {"train": "far.csv", "validation": "test.csv"}
-    config = parse_config(values)
-    train_run(config, configured_trainer(config), evaluate=False)
-    run = open_run(config.output)
-    return Source(run.folder / "model", run.config, run.splits[0], run.splits[0], run.splits[1])
+    return trained_source(tmp_path_factory.mktemp("source"))
 
 
 def test_half_precision_is_written_and_loads(source: Source, tmp_path: Path) -> None:

@@ -63,7 +63,14 @@ class OnnxInt8Options(Schema):
     gate: Gate = 0.95
 
 
-class Onnx(Way[OnnxOptions]):
+class _Exporting(Way[Any]):
+    """What the ways have in common: what is checked before anything is computed."""
+
+    def check(self, source: Source, options: Any) -> None:
+        _check_exportable(source.outline)
+
+
+class Onnx(_Exporting):
     """ONNX export: the same numbers, run by ONNX Runtime."""
 
     OPTIONS = OnnxOptions
@@ -73,10 +80,13 @@ class Onnx(Way[OnnxOptions]):
         return [*tables, _checked(source, path, options.gate)]
 
 
-class OnnxInt8(Way[OnnxInt8Options]):
+class OnnxInt8(_Exporting):
     """ONNX export in 8 bits: weights and inputs of products, embeddings too."""
 
     OPTIONS = OnnxInt8Options
+
+    def needs(self, options: OnnxInt8Options) -> Sequence[str]:
+        return ("calibration",) * (options.inputs == "static")
 
     def __call__(
         self, source: Source, options: OnnxInt8Options, output: Path, progress: Bar = no_bar
@@ -90,18 +100,22 @@ class OnnxInt8(Way[OnnxInt8Options]):
         return [*tables, _checked(source, path, options.gate)]
 
 
-def _exported(source: Source, output: Path, *, fused: bool) -> tuple[Path, list[Table]]:
-    """The file of the exported model, and what was fused in it. Raises: UnsupportedError: it reads more than texts."""
-    model = source.model.unprepare()
+def _check_exportable(model: Model) -> None:
+    """Raises: ConfigError: it is quantised. UnsupportedError: it reads more than a text, or writes one."""
     check_not_quantised(model.network, "exported")
-    stacks = model.network.stacks()
-    if list(stacks) != ["text"] or model.writes:
+    if list(model.network.stacks()) != ["text"] or model.writes:
         raise UnsupportedError(
             f"ONNX folders run models of one text that write none; this is a {model.family.model_type!r} model for "
             f"{model.task}"
         )
+
+
+def _exported(source: Source, output: Path, *, fused: bool) -> tuple[Path, list[Table]]:
+    """The file of the exported model, and what was fused in it. Raises: as `_check_exportable`."""
+    model = source.model.unprepare()
+    _check_exportable(model)
     (path,) = export_onnx(model.float(), output)
-    blocks = stacks["text"]
+    blocks = model.network.stacks()["text"]
     return path, [fuse(path, blocks[0].attn.spec.heads, model.network.width)] if fused else []
 
 
