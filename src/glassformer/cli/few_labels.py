@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from glassformer.cli.options import Json, Quiet, command
-from glassformer.cli.screen import notes, say, show
-from glassformer.cli.study import progress_on_screen
+from glassformer.cli.screen import notes, show
+from glassformer.cli.study import run_and_show
 from glassformer.data.options import ReadingOptions
 from glassformer.progress import spinner
 from glassformer.studies.options import FewLabelsOptions
@@ -52,14 +51,4 @@ def few_labels(
         if plan:
             show(study.plan(options.seeds), json, indent=None)
             return
-        try:
-            report = study.run(options.seeds, None if quiet or json else progress_on_screen())
-        except KeyboardInterrupt:
-            say("stopped; the same command continues", err=True)
-            raise
-    page = study.output / "study.html"
-    if options.html is not None:
-        shutil.copyfile(page, options.html)
-    show(report, json, indent=None)
-    if not json:
-        say(f"saved in {page}")
+    run_and_show(study, options.seeds, options.html, json=json, quiet=quiet)

@@ -9,7 +9,7 @@ import typer
 
 from glassformer.cli.options import Json, Quiet, command
 from glassformer.cli.screen import notes, say, show
-from glassformer.cli.study import progress_on_screen
+from glassformer.cli.study import continued_by_the_same_command, progress_on_screen
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import GateError
 from glassformer.progress import spinner
@@ -52,13 +52,9 @@ def shrink(
     with spinner("starting"):
         from glassformer.studies.shrink import shrink as shrink_model
 
-    with notes():
-        try:
-            progress = None if quiet or json else progress_on_screen()
-            report = shrink_model(source, options, progress, **reading.keywords())
-        except KeyboardInterrupt:
-            say("stopped; the same command continues", err=True)
-            raise
+    with notes(), continued_by_the_same_command():
+        progress = None if quiet or json else progress_on_screen()
+        report = shrink_model(source, options, progress, **reading.keywords())
     page = report.facts["page"]
     if options.html is not None:
         shutil.copyfile(page, options.html)

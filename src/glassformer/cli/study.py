@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,7 @@ from glassformer.progress import progress_bar, spinner
 from glassformer.studies.options import StudyOptions
 
 if TYPE_CHECKING:
-    from glassformer.studies.study import StudyProgress
+    from glassformer.studies.study import Study, StudyProgress
 
 
 @command
@@ -65,17 +65,29 @@ def study(
                 planned = design.plan(options.seeds)
             show(planned, json, indent=None)
             return
-        try:
-            report = design.run(options.seeds, None if quiet or json else progress_on_screen())
-        except KeyboardInterrupt:
-            say("stopped; the same command continues", err=True)
-            raise
+    run_and_show(design, options.seeds, options.html, json=json, quiet=quiet)
+
+
+def run_and_show(design: Study, seeds: Sequence[int] | None, html: Path | None, *, json: bool, quiet: bool) -> None:
+    """Run what is missing of a study, and show its report."""
+    with notes(), continued_by_the_same_command():
+        report = design.run(seeds, None if quiet or json else progress_on_screen())
     page = design.output / "study.html"
-    if options.html is not None:
-        shutil.copyfile(page, options.html)
+    if html is not None:
+        shutil.copyfile(page, html)
     show(report, json, indent=None)
     if not json:
         say(f"saved in {page}")
+
+
+@contextmanager
+def continued_by_the_same_command() -> Iterator[None]:
+    """Say so where Ctrl-C stops the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("stopped; the same command continues", err=True)
+        raise
 
 
 def progress_on_screen() -> StudyProgress:
