@@ -82,9 +82,7 @@ class DomainAdaptation(Method[AdaptationOptions]):
     def _adapt(self, texts: Sequence[str], folder: Path) -> None:
         start, options = time.perf_counter(), self.options
         model = load(self._begin, task="fill-mask")
-        limit = model.network.max_tokens
-        most = self.setting.max_tokens if limit is None else min(limit, self.setting.max_tokens)
-        task = Masked(model, max_tokens=most)
+        task = Masked(model, max_tokens=self.setting.tokens_of(model))
         examples = task.encode(InMemoryRows([{"text": text} for text in texts], name="the texts"))
         size = min(options.adaptation_batch_size, len(examples))
         steps = min(options.adaptation_steps, -(-options.adaptation_epochs * len(examples) // size))

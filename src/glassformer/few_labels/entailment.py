@@ -43,10 +43,7 @@ class Entailment(Method[EntailmentOptions]):
         model = load(self.setting.model_for("entailment"), task="text-classification")
         self._pipeline = ZeroShotClassification(model, "zero-shot-classification")
         self._labels, self._several = [self.setting.text_of(name) for name in labelled.kind.names], labelled.several
-        if self.options.threshold is None:
-            self.top_k = self.options.top_k
-        else:
-            self.thresholds = self.options.threshold
+        self.hold_from(self.options.threshold, self.options.top_k)
         return None
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:

@@ -10,7 +10,7 @@ of Fine-tuning BERT"; Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.core.flow import Output
 from glassformer.data.sequence import InMemoryRows
 from glassformer.few_labels.method import Method, Setting
 from glassformer.few_labels.rows import LabelledTexts
@@ -28,6 +29,7 @@ from glassformer.reports.table import Table
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.classify.task import Classify, relabelled
 from glassformer.tasks.microbatch import run_batches
+from glassformer.tasks.types import MicroBatch
 from glassformer.training.callbacks import Callback
 from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
@@ -77,8 +79,7 @@ def new_classifier(model: str, labelled: LabelledTexts, setting: Setting) -> Cla
     config = relabelled(header.config, labelled.kind, own=False)
     changed = {name: value for name, value in config.items() if header.config.get(name) != value}
     loaded = load(model, task="text-classification", overrides=changed)
-    limit = loaded.network.max_tokens
-    return Classify(loaded, max_tokens=setting.max_tokens if limit is None else min(limit, setting.max_tokens))
+    return Classify(loaded, max_tokens=setting.tokens_of(loaded))
 
 
 class BestWeights(Callback):
@@ -128,8 +129,19 @@ def examples_of(task: Classify, labelled: LabelledTexts) -> Any:
 def scores_of(task: Classify, texts: Sequence[str]) -> np.ndarray:
     """The probabilities of each label by a classifier. [N, L]"""
     examples, _ = task.encoded(list(texts), None)
-    scores = np.zeros((len(texts), len(task.kind.names)), dtype=np.float64)
-    for output, batch in run_batches(task, examples, labelled=False):
+    return scores_of_examples(task, examples)
+
+
+def scores_of_examples(
+    task: Classify, examples: Sequence[Any], call: Callable[[MicroBatch], Output] | None = None
+) -> np.ndarray:
+    """The same of encoded texts. [N, L]
+
+    Args:
+        call: runs a batch, as that of `run_batches`
+    """
+    scores = np.zeros((len(examples), len(task.kind.names)), dtype=np.float64)
+    for output, batch in run_batches(task, examples, labelled=False, call=call):
         logits = torch.stack([x.float() for x in task.unbatch(output, batch)])
         scores[list(batch.indices)] = task.kind.probabilities(logits).cpu().numpy()
     return scores

@@ -41,10 +41,7 @@ class LabelNames(Method[LabelNameOptions]):
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         names = [self.options.template.format(self.setting.text_of(name)) for name in labelled.kind.names]
         self._labels, self._several = self.setting.vectors(names), labelled.several
-        if self.options.threshold is None:
-            self.top_k = self.options.top_k
-        else:
-            self.thresholds = self.options.threshold
+        self.hold_from(self.options.threshold, self.options.top_k)
         return None
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:

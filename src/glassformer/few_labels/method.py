@@ -34,7 +34,7 @@ from glassformer.files.schema import Allowed, parse
 from glassformer.model import Model, load
 from glassformer.plugins import imported
 from glassformer.reports.table import Table
-from glassformer.tasks.classify.kinds import THRESHOLD, SingleLabel
+from glassformer.tasks.classify.kinds import THRESHOLD, MultiLabel, SingleLabel
 
 Options = TypeVar("Options")
 FOLDS = 5
@@ -112,6 +112,11 @@ class Setting:
         """What a label means, in words: its description, or its name without `_` and `-`."""
         return self.descriptions.get(label) or " ".join(label.replace("_", " ").replace("-", " ").split())
 
+    def tokens_of(self, model: Model) -> int:
+        """The most tokens of a text that a model reads: `max_tokens`, or its own limit where that is less."""
+        limit = model.network.max_tokens
+        return self.max_tokens if limit is None else min(limit, self.max_tokens)
+
     def model_for(self, role: str) -> str:
         """The model for a role. Raises: ConfigError: none is named."""
         if role not in self.models:
@@ -174,8 +179,15 @@ class Method(ABC, Generic[Options]):
 
     def decide(self, scores: np.ndarray) -> np.ndarray:
         """Which labels hold, of scores. [N, L] bool"""
-        several = LabelledTexts([], np.zeros((0, scores.shape[1]), bool), self.kind).several
+        several = isinstance(self.kind, MultiLabel)
         return decide(scores, several=several, thresholds=self.thresholds, top_k=self.top_k)
+
+    def hold_from(self, threshold: float | None, top_k: int) -> None:
+        """Let labels, of several, hold from a threshold on; None = the first `top_k` of each text."""
+        if threshold is None:
+            self.top_k = top_k
+        else:
+            self.thresholds = threshold
 
     def predict(self, texts: Sequence[str]) -> list[Any]:
         """The label of each text: a name, or of several labels a list of names."""

@@ -92,6 +92,5 @@ class MaskPrompts(Method[MaskPromptOptions]):
         tokenizer = self._model.tokenizer
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         around = len(tokenizer(self.options.template)["input_ids"])
-        limit = self._model.network.max_tokens
-        room = min(self.setting.max_tokens, self.setting.max_tokens if limit is None else limit) - around
+        room = self.setting.tokens_of(self._model) - around
         return text if len(ids) <= room else str(tokenizer.decode(ids[: max(room, 1)]))

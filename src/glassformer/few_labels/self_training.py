@@ -21,7 +21,13 @@ import numpy as np
 import torch
 
 from glassformer.core.flow import Output
-from glassformer.few_labels.fine_tuning import FineTuningOptions, fine_tune, new_classifier, scores_of
+from glassformer.few_labels.fine_tuning import (
+    FineTuningOptions,
+    fine_tune,
+    new_classifier,
+    scores_of,
+    scores_of_examples,
+)
 from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.few_labels.thresholds import best_thresholds, decide
@@ -29,7 +35,6 @@ from glassformer.files.schema import Count, Doc
 from glassformer.reports.table import Table
 from glassformer.tasks.classify.kinds import THRESHOLD
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.microbatch import run_batches
 from glassformer.tasks.types import MicroBatch
 from glassformer.training.state import seed_all
 
@@ -110,7 +115,6 @@ def dropout_scores(task: Classify, texts: Sequence[str], passes: int) -> np.ndar
     """The probabilities of each label in several passes with dropout. [passes, N, L]"""
     examples, _ = task.encoded(list(texts), None)
     network = task.model.network
-    scores = np.zeros((passes, len(texts), len(task.kind.names)))
 
     def call(batch: MicroBatch) -> Output:
         with torch.inference_mode():
@@ -119,13 +123,9 @@ def dropout_scores(task: Classify, texts: Sequence[str], passes: int) -> np.ndar
 
     network.train()
     try:
-        for row in scores:
-            for output, batch in run_batches(task, examples, labelled=False, call=call):
-                logits = torch.stack([x.float() for x in task.unbatch(output, batch)])
-                row[list(batch.indices)] = task.kind.probabilities(logits).cpu().numpy()
+        return np.stack([scores_of_examples(task, examples, call=call) for _ in range(passes)])
     finally:
         network.eval()
-    return scores
 
 
 def bald(passes: np.ndarray, *, several: bool) -> np.ndarray:

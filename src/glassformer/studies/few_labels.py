@@ -295,7 +295,7 @@ class FewLabelsEvaluator(Evaluator):
                 f"{', '.join(rows.pool.kind.names)}"
             )
 
-    @property
+    @cached_property
     def _unlabelled_methods(self) -> list[str]:
         return [name for name in self.plan.named if "labels" not in self._class(name).NEEDS]
 
