@@ -12,6 +12,7 @@ import pytest
 import glassformer.retrieval.indexing as indexing
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder
+from tests.explorer.reader import Reader
 from tests.retrieval.encoders import write_documents
 
 ANSWER = "The lighthouse was built in 1874."
@@ -273,7 +274,12 @@ def test_messages_name_options_as_they_are_typed(
     asked = ("ask", "built?", "--store", store, "--reader", shared / "models/stories260k", "--answer-tokens", 8)
     done = command(*asked)
     assert "cut after 8 tokens; an unfinished sentence is left out: --answer-tokens N lets" in plain(done.stdout)
-    assert "question-answering model (--reader MODEL) finds" in plain(command("ask", "built", "--store", store).stdout)
+    for html in ([], ["--html", "page.html"], ["--json"]):
+        done = command("ask", "built", "--store", store, *html)
+        assert "question-answering model (--reader MODEL) finds" in plain(done.stdout)
+    assert "reader=" not in done.stdout
+    remarks = Reader(Path("page.html").read_text()).json("report-data")["reports"][0]["remarks"]
+    assert any("(--reader MODEL) finds" in remark for remark in remarks) and "reader=" not in str(remarks)
     limited = command("index", folder, "--output", "small", "--max-bytes", 20, "--model", "none")
     assert "and the limit is 20" in plain(limited.stdout)
     assert "--max-bytes N and --seconds N raise these limits" in plain(limited.stdout)

@@ -77,7 +77,7 @@ def say_saved(page: Path, pages: Sequence[str], *, err: bool = False) -> None:
 
 
 def save_page(html: Path | None, report: Display, json: bool = False) -> None:
-    """Write the page of a report where one is wanted, and say where it is.
+    """Write the page of a report where one is wanted, with options as they are typed, and say where it is.
 
     Args:
         html: whose path was checked before the work
@@ -87,7 +87,7 @@ def save_page(html: Path | None, report: Display, json: bool = False) -> None:
         return
     from glassformer.reports.page import report_page, write_page
 
-    write_page(html, report_page(report))
+    write_page(html, report_page(report, wording=in_options))
     if not json:
         say(f"\nsaved in {html}")
 
@@ -208,12 +208,18 @@ def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any
     """
     several = type(result) is list
     if json:
-        print_json([each.to_dict() for each in result] if several else {**result.to_dict(), **keys}, indent)
+        print_json(list(map(_json_of, result)) if several else {**_json_of(result), **keys}, indent)
         return
     for report in result if several else [result]:
         for line in report.above:
             terminal().print(text_of(line), end="\n\n")
         show_tables(report.tables(), report.below)
+
+
+def _json_of(report: Any) -> dict[str, Any]:
+    """The JSON of a report, whose notes name options as they are typed."""
+    values: dict[str, Any] = report.to_dict()
+    return {**values, "notes": list(map(in_options, values["notes"]))} if "notes" in values else values
 
 
 def show_tables(tables: Iterable[ReportTable], remarks: Iterable[str] = ()) -> None:

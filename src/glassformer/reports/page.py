@@ -13,7 +13,7 @@ import math
 import re
 import shlex
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -150,34 +150,40 @@ def shown_place(where: str) -> str:
 # ── reports ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def report_page(*reports: Display) -> str:
-    """The page of a report, or of several: one HTML file with its program, its data, and no network."""
+def report_page(*reports: Display, wording: Callable[[str], str] = str) -> str:
+    """The page of a report, or of several: one HTML file with its program, its data, and no network.
+
+    Args:
+        wording: of remarks, such as one with options as a command has them
+    """
     title = " · ".join(filter(None, map(_title, reports)))[:MAX_LABEL_CHARACTERS]
     style, script = report_files(reports)
     frame = (STATIC / "page.css").read_text("utf-8")
-    body = report_part("report", *reports, title=title)
+    body = report_part("report", *reports, title=title, wording=wording)
     return page(title, body, style=PLAIN, script=script, packed_style=frame + style)
 
 
-def report_part(name: str, *reports: Display, title: str | None = None) -> str:
+def report_part(name: str, *reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> str:
     """Reports as a part of a page, which also needs `report_files`.
 
     Args:
         name: of its element
         title: None = the page has a title and a frame of its own
+        wording: of remarks
 
     Where scripts are switched off it shows the tables.
     """
-    data = part_data(*reports, title=title)
+    data = part_data(*reports, title=title, wording=wording)
     without = "".join(_without_script(report) for report in reports)
     css_class = ' class="report"' * (title is None)
     holder = f'<div id="{name}"{css_class}></div><noscript>{without}</noscript>\n'
     return holder + packed(f'id="{name}-data" data-report="{name}"', _json(data))
 
 
-def part_data(*reports: Display, title: str | None = None) -> dict[str, Any]:
+def part_data(*reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> dict[str, Any]:
     """Reports as the JSON of a page, or of a part of one, where there is no title."""
-    return {"title": title or "", "page": title is not None, **_with_shared_axes(map(report_data, reports))}
+    written = _with_shared_axes(report_data(report, wording) for report in reports)
+    return {"title": title or "", "page": title is not None, **written}
 
 
 def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
@@ -193,7 +199,7 @@ def _static(name: str) -> str:
     return (STATIC / name).read_text("utf-8")
 
 
-def report_data(report: Display) -> dict[str, Any]:
+def report_data(report: Display, wording: Callable[[str], str] = str) -> dict[str, Any]:
     """A report as the JSON of its page, which web/src/report/types.ts describes: each text is harmless to show."""
     return {
         "kind": getattr(report, "KIND", ""),
@@ -203,7 +209,7 @@ def report_data(report: Display) -> dict[str, Any]:
         "charts": [_chart_data(chart) for chart in report.charts()],
         "tables": [_table_data(table) for table in report.page_tables()],
         "passages": list(map(_passages_data, report.passages())),
-        "remarks": [shown_text(remark) for remark in report.below],
+        "remarks": [shown_text(wording(remark)) for remark in report.below],
     }
 
 
