@@ -25,6 +25,7 @@ FAST: dict[str, dict[str, Any]] = {
     "contrastive": {"learning_rate": 1e-2, "steps": 40},
     "fine-tuning": {"learning_rate": 1e-2, "epochs": 60, "steps": 300},
     "self-training": {"learning_rate": 1e-2, "epochs": 60, "steps": 300, "rounds": 1},
+    "uda": {"learning_rate": 1e-2, "epochs": 60, "steps": 200},
 }
 """Options for an encoder with new weights."""
 LEARNING = [name for name in METHODS if "labels" in find_method(name).NEEDS and name != "domain-adaptation"]

@@ -34,7 +34,7 @@ def test_an_adapted_encoder_is_made_once_for_all_numbers_of_labels(masked: str, 
     assert np.mean([a == b for a, b in zip(method.predict(test.texts), test.labels, strict=True)]) >= 0.9
 
 
-@pytest.mark.parametrize("name", ["domain-adaptation", "self-training"])
+@pytest.mark.parametrize("name", ["domain-adaptation", "self-training", "uda"])
 def test_unlabelled_texts_are_needed(name: str, setting: Setting) -> None:
     with pytest.raises(DataError, match="learns from unlabelled texts, and there are none"):
         make_method(name, setting).fit(one_label(12))

@@ -13,14 +13,15 @@ Differs: EDA inserts a synonym; without a table for the language an inserted wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.few_labels.method import Method, make_method, out_of_fold
+from glassformer.few_labels.method import Method, Setting, make_method, out_of_fold
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import BelowOne, Count, Doc, Schema
 from glassformer.model import load
@@ -31,15 +32,12 @@ Words = list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AugmentationOptions(Schema):
-    """How texts are changed, and what learns from them."""
+class ChangeOptions(Schema):
+    """How texts are changed."""
 
-    method: Annotated[str, Doc("Method that learns from the texts and their copies.")] = "naive-bayes"
-    options: Annotated[dict[str, Any], Doc("Options of that method.")] = field(default_factory=dict)
     changes: Annotated[Sequence[Change], Doc("Kinds of change, one of which each copy has.")] = (
         "delete", "swap", "insert",
     )  # fmt: skip
-    copies: Annotated[Count, Doc("Copies of each text.")] = 4
     rate: Annotated[BelowOne, Doc("Share of the words that change, at least one.")] = 0.1
     synonyms: Annotated[Mapping[str, Sequence[str]], Doc("Word → words of the same meaning.")] = field(
         default_factory=dict
@@ -48,6 +46,15 @@ class AugmentationOptions(Schema):
     def validate(self) -> None:
         if not self.changes or ("synonym" in self.changes and not self.synonyms):
             raise ConfigError("changes names none, or synonym without a table: give synonyms, word → words")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentationOptions(ChangeOptions):
+    """How texts are changed, and what learns from them."""
+
+    method: Annotated[str, Doc("Method that learns from the texts and their copies.")] = "naive-bayes"
+    options: Annotated[dict[str, Any], Doc("Options of that method.")] = field(default_factory=dict)
+    copies: Annotated[Count, Doc("Copies of each text.")] = 4
 
 
 class Augmented(Method[AugmentationOptions]):
@@ -71,27 +78,39 @@ class Augmented(Method[AugmentationOptions]):
 
     def augmented(self, labelled: LabelledTexts) -> LabelledTexts:
         """The texts and their copies; a copy that is no other text is left out."""
-        draw, options = np.random.default_rng(self.setting.seed), self.options
-        changes = [self._change(name) for name in options.changes]
-        texts, source = list[str](), list[int]()
-        for i, text in enumerate(labelled.texts):
-            for _ in range(options.copies):
-                words = text.split()
-                count = max(1, round(options.rate * len(words)))
-                changed = " ".join(changes[int(draw.integers(len(changes)))](words, count, draw))
-                if changed.strip() and changed != text:
-                    texts.append(changed)
-                    source.append(i)
-        return labelled.joined(LabelledTexts(texts, labelled.holds[source], labelled.kind)) if texts else labelled
+        changed = ChangedCopies(self.options, self.setting)
+        source = [i for i in range(len(labelled)) for _ in range(self.options.copies)]
+        copies = changed.of([labelled.texts[i] for i in source], np.random.default_rng(self.setting.seed))
+        made = [(text, i) for text, i in zip(copies, source, strict=True) if text != labelled.texts[i]]
+        if not made:
+            return labelled
+        texts, rows = [text for text, _ in made], labelled.holds[[i for _, i in made]]
+        return labelled.joined(LabelledTexts(texts, rows, labelled.kind))
 
-    def _change(self, name: str) -> Callable[[Words, int, np.random.Generator], Words]:
+
+class ChangedCopies:
+    """Changed copies of texts; models that change them are loaded when first used."""
+
+    def __init__(self, options: ChangeOptions, setting: Setting) -> None:
+        self.options, self.setting = options, setting
+
+    def of(self, texts: Sequence[str], draw: np.random.Generator) -> list[str]:
+        """One copy of each text, changed in one of the ways; a text that cannot be changed is copied as it is."""
+        names = [self.options.changes[int(i)] for i in draw.integers(len(self.options.changes), size=len(texts))]
+        return [self._changed(text, name, draw) or text for text, name in zip(texts, names, strict=True)]
+
+    def _changed(self, text: str, name: Change, draw: np.random.Generator) -> str:
+        words = text.split()
+        count = max(1, round(self.options.rate * len(words)))
         if name == "synonym":
-            return lambda words, count, draw: with_synonyms(words, count, draw, self.options.synonyms)
+            return " ".join(with_synonyms(words, count, draw, self.options.synonyms))
         if name == "context":
-            if not hasattr(self, "_filler"):
-                self._filler = FillMask(load(self.setting.model_for("masked"), task="fill-mask"), "fill-mask")
-            return lambda words, count, draw: in_context(words, count, draw, self._filler)
-        return {"delete": delete, "swap": swap, "insert": insert}[name]
+            return " ".join(in_context(words, count, draw, self._filler))
+        return " ".join({"delete": delete, "swap": swap, "insert": insert}[name](words, count, draw))
+
+    @cached_property
+    def _filler(self) -> FillMask:
+        return FillMask(load(self.setting.model_for("masked"), task="fill-mask"), "fill-mask")
 
 
 def delete(words: Words, count: int, draw: np.random.Generator) -> Words:

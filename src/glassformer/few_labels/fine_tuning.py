@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.core.flow import Output
 from glassformer.data.sequence import InMemoryRows
@@ -33,6 +33,9 @@ from glassformer.tasks.types import MicroBatch
 from glassformer.training.callbacks import Callback
 from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
+
+TINY = 1e-9
+"""A probability above 0, whose logarithm is finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,12 @@ class BestWeights(Callback):
 
     def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         if trainer.state.best_step == trainer.state.step:
-            self.weights = {name: x.detach().clone() for name, x in trainer.network.state_dict().items()}
+            self.weights = weights_of(trainer.network)
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """A copy of the weights of a network."""
+    return {name: x.detach().clone() for name, x in network.state_dict().items()}
 
 
 def fine_tune(
@@ -103,8 +111,7 @@ def fine_tune(
     Returns: the best step, of how many.
     """
     batch = min(options.batch_size, len(train))
-    per_epoch = -(-len(train) // batch)
-    steps = min(options.steps, options.epochs * per_epoch)
+    per_epoch, steps = -(-len(train) // batch), steps_of(options, len(train))
     training = TrainingOptions(
         steps=steps, batch_size=batch, learning_rate=options.learning_rate, warmup=0.1, seed=setting.seed,
         validate_every=max(per_epoch, steps // 10), metric="loss",
@@ -118,6 +125,12 @@ def fine_tune(
     if best.weights:
         task.model.network.load_state_dict(best.weights)
     return f"{result.best_step or result.steps} of {result.steps}"
+
+
+def steps_of(options: Any, count: int) -> int:
+    """The steps of a training on so many examples."""
+    per_epoch = -(-count // min(options.batch_size, count))
+    return int(min(options.steps, options.epochs * per_epoch))
 
 
 def examples_of(task: Classify, labelled: LabelledTexts) -> Any:
@@ -145,3 +158,11 @@ def scores_of_examples(
         logits = torch.stack([x.float() for x in task.unbatch(output, batch)])
         scores[list(batch.indices)] = task.kind.probabilities(logits).cpu().numpy()
     return scores
+
+
+def held_out_loss(task: Classify, validation: LabelledTexts) -> float:
+    """The mean negative log-likelihood of the labels of held-out texts."""
+    scores = np.clip(scores_of(task, validation.texts), TINY, 1 - TINY)
+    if not validation.several:
+        return float(-np.log(scores[validation.holds]).mean())
+    return float(-np.log(np.where(validation.holds, scores, 1 - scores)).mean())

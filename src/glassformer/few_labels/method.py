@@ -234,6 +234,7 @@ METHODS: dict[str, str | type[Method[Any]]] = {
     "fine-tuning": "glassformer.few_labels.fine_tuning:FineTuning",
     "domain-adaptation": "glassformer.few_labels.domain_adaptation:DomainAdaptation",
     "self-training": "glassformer.few_labels.self_training:SelfTraining",
+    "uda": "glassformer.few_labels.uda:UnsupervisedAugmentation",
 }
 """Name → class of a method as "module:class", imported on first use; or a class that was registered."""
 

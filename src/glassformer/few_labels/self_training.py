@@ -22,8 +22,10 @@ import torch
 
 from glassformer.core.flow import Output
 from glassformer.few_labels.fine_tuning import (
+    TINY,
     FineTuningOptions,
     fine_tune,
+    held_out_loss,
     new_classifier,
     scores_of,
     scores_of_examples,
@@ -37,8 +39,6 @@ from glassformer.tasks.classify.kinds import THRESHOLD
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.types import MicroBatch
 from glassformer.training.state import seed_all
-
-TINY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +101,6 @@ class SelfTraining(Method[SelfTrainingOptions]):
         """What each round did."""
         headings = ["round", "pseudo-labels", "uncertainty", "held-out loss", "retained"]
         return [Table(headings, self._rounds, "Self-training", folded=True)]
-
-
-def held_out_loss(task: Classify, validation: LabelledTexts) -> float:
-    """The mean negative log-likelihood of the labels of held-out texts."""
-    scores = np.clip(scores_of(task, validation.texts), TINY, 1 - TINY)
-    if not validation.several:
-        return float(-np.log(scores[validation.holds]).mean())
-    return float(-np.log(np.where(validation.holds, scores, 1 - scores)).mean())
 
 
 def dropout_scores(task: Classify, texts: Sequence[str], passes: int) -> np.ndarray:

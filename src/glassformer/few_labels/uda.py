@@ -1,0 +1,203 @@
+"""Unsupervised data augmentation (UDA): a classifier must answer alike for an unlabelled text and a changed copy of it.
+
+    labelled     text            ──> cross-entropy, of the texts that are not yet too certain (signal annealing)─┐
+    unlabelled   text            ──> p, without gradient: sharpened, and left out where the model is unsure      ├> loss
+                 changed copy    ──> q                          KL(p ‖ q), times `weight`                       ─┘
+
+    signal annealing    a labelled text counts while its label has at most the probability    1/L + (1 − 1/L) · a(t)
+                        t = step / steps;  linear a = t;  log a = 1 − exp(−5t);  exp a = exp(5(t − 1))
+
+Few labelled texts are soon learned by heart; annealing leaves them out before that, while unlabelled ones go on.
+Source: Xie et al. 2020, "Unsupervised Data Augmentation for Consistency Training".
+Differs: copies are made by words that are deleted, swapped or inserted unless others are named, where the source
+translates texts and back; each label of several is an own question, with L = 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.utils import clip_grad_norm_
+
+from glassformer.few_labels.augmentation import ChangedCopies, ChangeOptions
+from glassformer.few_labels.fine_tuning import (
+    FineTuningOptions,
+    examples_of,
+    held_out_loss,
+    new_classifier,
+    scores_of,
+    steps_of,
+    weights_of,
+)
+from glassformer.few_labels.method import Method
+from glassformer.few_labels.rows import LabelledTexts
+from glassformer.few_labels.thresholds import best_thresholds
+from glassformer.files.schema import BelowOne, Count, Doc, NonNegative, Positive
+from glassformer.reports.table import Table
+from glassformer.tasks.classify.task import Classify
+from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
+from glassformer.training.state import seed_all
+
+CLIP = 1.0
+SHARPNESS = 5.0
+"""How fast `log` rises at the beginning, and `exp` at the end."""
+CHECKS = 10
+"""How often the held-out texts are scored."""
+Annealing = Literal["none", "linear", "log", "exp"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UdaOptions(FineTuningOptions, ChangeOptions):
+    """The training, how copies are changed, and what unlabelled texts weigh."""
+
+    weight: Annotated[NonNegative, Doc("Weight of the consistency loss.")] = 1.0
+    pairs: Annotated[Count, Doc("Unlabelled texts a step, each with its copy.")] = 16
+    pool: Annotated[Count, Doc("Unlabelled texts that are read, at most.")] = 5_000
+    temperature: Annotated[Positive, Doc("Sharpening: below 1 makes certain predictions more certain.")] = 0.4
+    confidence: Annotated[BelowOne, Doc("Unlabelled texts count from this probability of a label on.")] = 0.8
+    annealing: Annotated[Annealing, Doc("How soon labelled texts count although they are certain.")] = "linear"
+
+
+class UnsupervisedAugmentation(Method[UdaOptions]):
+    """Fine-tuning with a consistency loss on unlabelled texts."""
+
+    OPTIONS = UdaOptions
+    NEEDS = ("labels", "unlabelled")
+
+    def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
+        setting, options = self.setting, self.options
+        train, validation = labelled.held_out(options.held_out, setting.seed)
+        self.withheld, self._checks = len(validation), list[list[str]]()
+        draw = np.random.default_rng(setting.seed)
+        texts = [unlabelled[i] for i in draw.permutation(len(unlabelled))[: options.pool]]
+        copies = ChangedCopies(options, setting).of(texts, draw)
+        seed_all(setting.seed)  # of the new head
+        self.task = new_classifier(setting.model, labelled, setting)
+        self._train(train, validation, texts, copies)
+        if labelled.several:
+            self.thresholds = best_thresholds(self.scores(validation.texts), validation.holds)
+        return None
+
+    def _train(self, train: LabelledTexts, validation: LabelledTexts, texts: list[str], copies: list[str]) -> None:
+        """Train, and take the weights with the lowest held-out loss."""
+        task, options, network = self.task, self.options, self.task.model.network
+        draw = np.random.default_rng(self.setting.seed)
+        known, (plain, _), (changed, _) = (
+            examples_of(task, train),
+            task.encoded(texts, None),
+            task.encoded(copies, None),
+        )
+        steps = steps_of(options, len(train))
+        own, others = endless(len(train), options.batch_size, draw), endless(len(texts), options.pairs, draw)
+        optimizer = make_optimiser(network, learning_rate=options.learning_rate, weight_decay=0.01)
+        schedule, counts = Schedule("linear", steps, warmup=0.1), np.zeros(3)
+        lowest, weights = math.inf, weights_of(network)
+        network.train()
+        for step in range(1, steps + 1):
+            set_rate(optimizer, schedule(step))
+            batch = task.collate([known[i] for i in next(own)])
+            answers, labels = network(batch.batch, batch.flow).logits, batch.labels
+            assert isinstance(labels, Tensor)
+            ceiling = annealed(options.annealing, step / steps, 2 if train.several else len(train.kind.names))
+            loss, counted = supervised_loss(answers, labels, several=train.several, ceiling=ceiling)
+            pairs = next(others)
+            with torch.no_grad():
+                target = logits_of(task, [plain[i] for i in pairs])
+            more, sure = consistency_loss(
+                target, logits_of(task, [changed[i] for i in pairs]), several=train.several,
+                temperature=options.temperature, confidence=options.confidence,
+            )  # fmt: skip
+            (loss + options.weight * more).backward()
+            clip_grad_norm_(network.parameters(), CLIP)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            counts += 1, counted, sure
+            if step % max(1, steps // CHECKS) == 0 or step == steps:
+                held_out = held_out_loss(task, validation)
+                if held_out < lowest:
+                    lowest, weights = held_out, weights_of(network)
+                self._checks.append([str(step), *(f"{x:.0%}" for x in counts[1:] / counts[0]), f"{held_out:.3f}"])
+                counts[:] = 0
+        network.eval()
+        network.load_state_dict(weights)
+
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        return scores_of(self.task, texts)
+
+    def tables(self) -> list[Table]:
+        """What counted, and the held-out loss, over the steps."""
+        headings = ["step", "labelled that count", "unlabelled that count", "held-out loss"]
+        return [Table(headings, self._checks, "Unsupervised data augmentation", folded=True)]
+
+
+def endless(count: int, size: int, draw: np.random.Generator) -> Iterator[np.ndarray]:
+    """Indices of batches without end: each example once before any comes again."""
+    order = np.zeros(0, dtype=np.int64)
+    while True:
+        while len(order) < size:
+            order = np.concatenate([order, draw.permutation(count)])
+        yield order[:size]
+        order = order[size:]
+
+
+def logits_of(task: Classify, examples: Sequence[Any]) -> Tensor:
+    """What the network, as it is, answers for examples. [N, L]"""
+    batch, flow = task.collate_inputs(examples)
+    logits: Tensor = task.model.network(batch, flow).logits
+    return logits
+
+
+def annealed(annealing: Annealing, progress: float, labels: int) -> float:
+    """The probability of its label up to which a labelled text counts; from by chance, 1/L, to 1.
+
+    Args:
+        progress: share of the steps that are done
+    """
+    if annealing == "none":
+        return math.inf
+    rise = {
+        "linear": progress,
+        "log": 1 - math.exp(-SHARPNESS * progress),
+        "exp": math.exp(SHARPNESS * (progress - 1)),
+    }[annealing]
+    return 1 / labels + (1 - 1 / labels) * rise
+
+
+def supervised_loss(logits: Tensor, labels: Tensor, *, several: bool, ceiling: float) -> tuple[Tensor, float]:
+    """Cross-entropy of the labels whose probability is below the ceiling, and their share.
+
+    Args:
+        logits: [N, L]
+        labels: numbers of the labels [N]; of several labels 0 or 1 [N, L]
+    """
+    if several:
+        losses = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+    else:
+        losses = F.cross_entropy(logits, labels, reduction="none")
+    counts = (-losses.detach()).exp() < ceiling  # the loss is −log of that probability
+    return (losses * counts).sum() / counts.sum().clamp(min=1), float(counts.float().mean())
+
+
+def consistency_loss(
+    target: Tensor, answers: Tensor, *, several: bool, temperature: float, confidence: float
+) -> tuple[Tensor, float]:
+    """KL(p ‖ q) of the sharpened p of texts and the q of their copies, mean over all; and the share that counts.
+
+    Args:
+        target: logits of the texts. [N, L]
+        answers: logits of the copies. [N, L]
+        confidence: the rest counts as 0
+    """
+    if several:  # each label is a question with two answers
+        target, answers = (torch.stack([x, torch.zeros_like(x)], -1) for x in (target, answers))
+    sure = target.softmax(-1).amax(-1) >= confidence
+    sharp = (target / temperature).log_softmax(-1)
+    divergence = (sharp.exp() * (sharp - answers.log_softmax(-1))).sum(-1)
+    return (divergence * sure).mean(), float(sure.float().mean())
