@@ -120,7 +120,7 @@ def test_a_command_names_the_extra(
 NEED_NONE = set(
     """demo look info families sizes tokens tokenizer ngram trace lens attribute patch similar corpus predict curves
     transcribe reproduce study bench listen evaluate errors review push
-    plugins find ask
+    plugins find ask advise
     """.split()
 )
 """Commands that run without any; what they read may need one: a picture, a sound, a GGUF file, a metric."""

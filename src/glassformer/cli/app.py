@@ -61,6 +61,7 @@ COMMANDS: Registry[Any] = Registry(
         "reproduce": "glassformer.cli.evaluate:reproduce",
         "study": "glassformer.cli.study:study",
         "shrink": "glassformer.cli.shrink:shrink",
+        "advise": "glassformer.cli.advise:advise",
         "few-labels": "glassformer.cli.few_labels:few_labels",
         "errors": "glassformer.cli.errors:errors",
         "review": "glassformer.cli.errors:review",

@@ -179,6 +179,7 @@ READERS: dict[str, str] = {
     "AttributionRequest.at": "glassformer.inspect.numbers:parse_token",
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
     "ShrinkOptions.to": "glassformer.cli.options:comma_separated",
+    "AdviceOptions.label_names": "glassformer.cli.options:comma_separated",
     "FewLabelsOptions.methods": "glassformer.cli.options:comma_separated",
     "FewLabelsOptions.labels": "glassformer.cli.options:comma_separated_numbers",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",

@@ -10,9 +10,10 @@ Of N labels a method that has something to choose chooses it within the N. Inter
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -21,12 +22,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from glassformer.data.rows import RowSequence
-from glassformer.data.sequence import InMemoryRows
+from glassformer.data.sequence import InMemoryRows, RowSequence
 from glassformer.data.splits import leaks, slices, split
 from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels.method import Method, Setting, find_method, make_method
+from glassformer.few_labels.reading import TextRows, kind_of_labels, row_text, text_rows
 from glassformer.few_labels.rows import LabelledTexts, without_leaks
 from glassformer.files import as_path, counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
@@ -40,8 +41,6 @@ from glassformer.studies.cells import Cell, CellResult, folder_name, scored
 from glassformer.studies.options import USUAL_METHODS, FewLabelsOptions
 from glassformer.studies.report import Example, PlannedCell, PlannedStudy, ReportOptions, StudyReport
 from glassformer.studies.study import CELL, Evaluator, Study, StudyProgress
-from glassformer.tasks.classify.kinds import RegressionTarget, SingleLabel
-from glassformer.tasks.classify.task import labels_of
 from glassformer.tasks.types import Prediction
 
 METHOD, LABELS = "method", "labels"
@@ -155,15 +154,14 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
     Raises: DataError: no such rows, an empty text, labels that are none. ConfigError: a column.
     """
     rows = sample_rows(data.read(data.train), data.limit if isinstance(data.limit, int) else None, 0)
-    texts, values, without, places = _labelled(rows, data)
-    held_out = data.validation
-    test_rows = data.for_validation.read(held_out) if isinstance(held_out, str | list) else None
-    test_texts, test_values, _, test_places = ([], [], [], []) if test_rows is None else _labelled(test_rows, data)
-    kind = _kind([*values, *test_values], [*places, *test_places], plan.separator)
-    pool, notes = _distinct(LabelledTexts.read(texts, values, kind), "labelled rows")
+    read, tested, held_out = _some_labelled(rows, data), TextRows(), data.validation
+    if isinstance(held_out, str | list):
+        tested = _some_labelled(data.for_validation.read(held_out), data)
+    kind = kind_of_labels([*read.values, *tested.values], [*read.places, *tested.places], plan.separator)
+    pool, notes = _distinct(LabelledTexts.read(read.texts, read.values, kind), "labelled rows")
     test: LabelledTexts | None = None
-    if test_rows is not None:
-        test, more = _distinct(LabelledTexts.read(test_texts, test_values, kind), "test rows")
+    if tested.texts:
+        test, more = _distinct(LabelledTexts.read(tested.texts, tested.values, kind), "test rows")
         notes += more
         if leaked := {i for _, i in leaks(pool.texts, test.texts)}:
             notes.append(f"{counted(len(leaked), 'test row')} left out: among the labelled rows too")
@@ -176,7 +174,7 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
     if test is not None and plan.test_limit is not None and plan.test_limit < len(test):
         test = test.select(slices(test.labels, [plan.test_limit])[0])
     known = [*pool.texts, *(test.texts if test else ())]
-    others, leaked_texts, repeated = without_leaks(chain(without, _streamed(data, plan)), known)
+    others, leaked_texts, repeated = without_leaks(chain(read.without, _streamed(data, plan)), known)
     if leaked_texts:
         notes.append(f"{counted(leaked_texts, 'unlabelled row')} left out: among the labelled or test rows too")
     if repeated:
@@ -184,49 +182,16 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
     return FewLabelsRows(pool, test, others, notes)
 
 
-def _labelled(rows: RowSequence, data: DataConfig) -> tuple[list[str], list[Any], list[str], list[str]]:
-    """Texts with a label, their labels, texts without one, and where the labelled ones stand."""
-    names = {role: data.columns.get(role, role) for role in ("text", "text_pair", "label")}
-    texts: list[str] = []
-    values: list[Any] = []
-    without: list[str] = []
-    places: list[str] = []
-    if names["label"] not in rows.columns or names["text"] not in rows.columns:
-        missing = next(role for role in ("text", "label") if names[role] not in rows.columns)
+def _some_labelled(rows: RowSequence, data: DataConfig) -> TextRows:
+    """The texts of rows. Raises: DataError: none has a label."""
+    read = text_rows(rows, data.columns)
+    if not read.texts:
+        label = data.columns.get("label", "label")
         raise DataError(
-            f"{rows.file(0)}: no column {names[missing]!r}; there are: {', '.join(map(repr, rows.columns))}; say which "
-            f"one it is: columns={{'{missing}': NAME}}"
+            f"{rows.file(0)}: no row has a label in {label!r}; label some, at least {LEAST_LABELS}; what to do without "
+            f"any: glassformer advise {shlex.quote(rows.file(0))}"
         )
-    for index, row in enumerate(rows):
-        text = _text(row, names)
-        label = row.get(names["label"])
-        if label is None or (isinstance(label, str) and not label.strip()):
-            without.append(text)
-            continue
-        if not text.strip():
-            raise DataError(f"{rows.where(index)}: has a label and no text; write one, or leave the row out")
-        texts.append(text)
-        values.append(label)
-        places.append(rows.where(index))
-    if not texts:
-        raise DataError(
-            f"{rows.file(0)}: no row has a label in {names['label']!r}; label some, at least {LEAST_LABELS}"
-        )
-    return texts, values, without, places
-
-
-def _text(row: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The text of a row; of two columns both, on lines of their own."""
-    parts = [row.get(names[role]) for role in ("text", "text_pair")]
-    return "\n".join(part for part in parts if isinstance(part, str) and part.strip())
-
-
-def _kind(values: Sequence[Any], places: Sequence[str], separator: str | None) -> SingleLabel:
-    rows = InMemoryRows(({"label": x} for x in values), name="labels", places=places)
-    kind = labels_of(rows, "label", separator=separator)
-    if isinstance(kind, RegressionTarget):
-        raise DataError(f"{places[0]}: the labels are numbers with fractions; these methods learn classes")
-    return kind
+    return read
 
 
 def _distinct(labelled: LabelledTexts, what: str) -> tuple[LabelledTexts, list[str]]:
@@ -260,7 +225,7 @@ def _streamed(data: DataConfig, plan: FewLabelsPlan) -> Iterator[str]:
         # Reservoir sampling (Vitter 1985): each row has the same chance, and none needs to be counted before.
         place = number if number < plan.unlabelled_limit else int(draw.integers(number + 1))
         if place < plan.unlabelled_limit:
-            chosen[place : place + 1] = [_text(row, names)]
+            chosen[place : place + 1] = [row_text(row, names)]
     yield from chosen
 
 

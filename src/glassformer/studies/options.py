@@ -58,6 +58,7 @@ class FewLabelsOptions(Schema):
     labels: Annotated[
         Sequence[int] | None, Doc("Numbers of labels, separated by commas. Default: 8,16,32,64,128,220.")
     ] = None
+    max_tokens: Annotated[Count | None, Doc("Tokens of a text at most; longer ones are cut. Default: 128.")] = None
     settings: Annotated[
         Mapping[str, Any], Doc("Option of a method, by its path: contrastive.steps=100; repeatable.")
     ] = field(default_factory=dict)
@@ -81,6 +82,7 @@ class FewLabelsOptions(Schema):
         named |= {"data.train": [*self.data] or None, "data.validation": [*self.test] or None}
         named |= {"few_labels.unlabelled": [*self.unlabelled] or None, "few_labels.separator": self.separator}
         named |= {"few_labels.labels": None if self.labels is None else [*self.labels]}
+        named |= {"few_labels.max_tokens": self.max_tokens}
         for path, value in named.items():
             if value is not None:
                 set_value(values, path, value)

@@ -14,7 +14,7 @@ from typing import Any
 
 from glassformer.audio.languages import CODES
 from glassformer.audio.read import Samples
-from glassformer.errors import ConfigError, import_optional, nearest
+from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.model import load
@@ -25,6 +25,7 @@ from glassformer.speech.transcribe import check_speech
 from glassformer.speech.vocabulary import SpeechVocabulary
 from glassformer.speech.window import WindowDecoder
 from glassformer.tasks.transcribe.quality import QualityFilters
+from glassformer.text.language import is_long_enough, language_identifier
 
 
 class LanguageFilter:
@@ -64,10 +65,6 @@ class LanguageFilter:
             return self._decoder.languages(self._decoder.encode(features))[0]
 
 
-LEAST_LETTERS = 20
-"""A shorter transcript may be of any language."""
-
-
 class TextLanguageFilter:
     """Transcripts that are written in another language than this.
 
@@ -78,9 +75,7 @@ class TextLanguageFilter:
     """
 
     def __init__(self, language: str, least: float) -> None:
-        package = import_optional("py3langid.langid", "py3langid", "clean", "the language of transcripts")
-        # A model of its own: the package's has its probabilities as logarithms, for the whole process.
-        self._identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE, norm_probs=True)
+        self._identifier = language_identifier("the language of transcripts")
         self._least, known = least, self._identifier.labels
         name = language.lower()
         self.language = name if name in known else CODES.get(name, name)
@@ -92,7 +87,7 @@ class TextLanguageFilter:
 
     def problem(self, text: str) -> tuple[str, str] | None:
         """Why a transcript is left out: a reason, and its figures; None = it is kept, as one that is too short is."""
-        if sum(map(str.isalpha, text)) < LEAST_LETTERS:
+        if not is_long_enough(text):
             return None
         shares = dict(self._identifier.rank(text))
         if shares[self.language] >= self._least:

@@ -1,0 +1,166 @@
+"""Measured learning curves of few labels: how good methods were on other data, to say what a user may expect.
+
+    curves.json      of each data set, method and number of labels: the main metric with its interval, and the time
+                     written by benchmarks/few_labels_curves.py from the folders of studies
+
+Numbers of labels are compared by labels a class: 32 labels of 2 classes are as 96 of 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from glassformer.errors import ConfigError
+from glassformer.files import read_json_object
+from glassformer.files.schema import parse
+from glassformer.reports.report import Record
+
+FILE = Path(__file__).parent / "curves.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredPoint(Record):
+    """A method with a number of labels.
+
+    labels: None = the method needs none
+    value, low, high: the metric, with its 95% interval
+    seconds: to learn, and to answer for all test rows
+    """
+
+    labels: int | None
+    value: float
+    low: float | None = None
+    high: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def written_labels(self) -> str:
+        return "none" if self.labels is None else f"{self.labels:,}"
+
+    @property
+    def result(self) -> str:
+        """The metric, and with how many labels."""
+        return f"{self.value:.2f} with {self.labels:,}" if self.labels is not None else f"{self.value:.2f} without any"
+
+    @property
+    def written(self) -> str:
+        """The metric with its interval."""
+        ends = "" if self.low is None or self.high is None else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.value:.2f}{ends}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredCurve(Record):
+    """The points of a method.
+
+    name: of the method, as `few_labels.METHODS` has it
+    unlabelled: it learned from texts without labels too
+    """
+
+    name: str
+    points: list[MeasuredPoint]
+    unlabelled: bool = False
+
+    def near(self, labels: float) -> MeasuredPoint:
+        """The point whose number of labels is nearest by its ratio; of a method that needs none, its one."""
+        return min(self.points, key=lambda x: 0.0 if x.labels is None else abs(math.log(x.labels / labels)))
+
+    @property
+    def needs_labels(self) -> bool:
+        return any(x.labels is not None for x in self.points)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredData(Record):
+    """The curves of a data set.
+
+    about: what its texts and labels are
+    classes: number of labels that there are
+    tested: number of test rows
+    model: sentence encoder
+    """
+
+    name: str
+    about: str
+    classes: int
+    tested: int
+    seeds: int
+    model: str
+    metric: str
+    curves: list[MeasuredCurve]
+
+    @property
+    def described(self) -> str:
+        """What was measured on what, in words."""
+        seeds = f"{self.seeds} seeds" if self.seeds > 1 else "1 seed"
+        return f"{self.name}: {self.about}, {self.classes} labels, {self.tested:,} test rows, {seeds}, {self.model}"
+
+    def labels_as(self, labels: float, classes: int) -> float:
+        """The number of labels here with as many a class as `labels` of `classes`."""
+        return max(labels, 1) / max(classes, 1) * self.classes
+
+    def curve(self, name: str) -> MeasuredCurve | None:
+        """That of a method; None = it was not measured here."""
+        return next((x for x in self.curves if x.name == name), None)
+
+    def learns(self, name: str) -> bool:
+        """Whether a method was measured here, and learns from labels."""
+        curve = self.curve(name)
+        return curve is not None and curve.needs_labels
+
+    @property
+    def most(self) -> int:
+        """The largest number of labels that was measured."""
+        return max(x.labels or 0 for curve in self.curves for x in curve.points)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredCurves(Record):
+    """The curves of several data sets."""
+
+    data_sets: list[MeasuredData]
+
+    def validate(self) -> None:
+        """Raises: ConfigError: no data set, or a curve without points."""
+        if not self.data_sets or not all(curve.points for data in self.data_sets for curve in data.curves):
+            raise ConfigError("measured curves need data sets, and each curve points")
+
+    def ranked(self, labels: float, classes: int, *, unlabelled: bool) -> list[tuple[str, float]]:
+        """Methods that every data set has, by the mean of the metric near a number of labels, the best first.
+
+        Args:
+            unlabelled: methods that learn from unlabelled texts are among them
+        """
+        means: dict[str, list[float]] = {}
+        for data in self.data_sets:
+            number = data.labels_as(labels, classes)
+            for curve in data.curves:
+                if unlabelled or not curve.unlabelled:
+                    means.setdefault(curve.name, []).append(curve.near(number).value)
+        shared = {name: sum(x) / len(x) for name, x in means.items() if len(x) == len(self.data_sets)}
+        return sorted(shared.items(), key=lambda pair: -pair[1])
+
+    def seconds(self, methods: Sequence[str], sizes: Sequence[int], classes: int) -> float:
+        """About how long these methods took with these numbers of labels, by the slowest data set."""
+        return max(sum(self._seconds(data, methods, size, classes) for size in sizes) for data in self.data_sets)
+
+    def _seconds(self, data: MeasuredData, methods: Sequence[str], size: int, classes: int) -> float:
+        known = [curve for name in methods if (curve := data.curve(name)) is not None and curve.needs_labels]
+        return sum(curve.near(data.labels_as(size, classes)).seconds for curve in known)
+
+
+def read_curves(path: Path = FILE) -> MeasuredCurves:
+    """Curves from a file. Raises: ConfigError: it holds none."""
+    curves = parse(MeasuredCurves, read_json_object(path, ConfigError), path.name)
+    curves.validate()
+    return curves
+
+
+@cache
+def measured_curves() -> MeasuredCurves:
+    """Those that come with the package."""
+    return read_curves()
