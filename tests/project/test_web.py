@@ -85,7 +85,7 @@ def test_what_one_points_at_can_be_tapped_too() -> None:
 
 def test_the_shell_is_light() -> None:
     shell = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css"))
-    assert shell <= 150_000, f"{shell:,} bytes compressed"
+    assert shell <= 152_500, f"{shell:,} bytes compressed"
 
 
 def test_the_page_of_sounds_carries_no_explorer() -> None:

@@ -42,7 +42,7 @@ class LookOptions(Serving):
             "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript; "
             "of a model over codes, attention over musical time), "
             "patch (activation patching), similarity (of two texts), contexts (of --corpus), embedding (the tokens as "
-            "points, layer by layer), lens (logit lens), attribution."
+            "points, layer by layer), lens (logit lens), attribution, quantisation (a layer before and after)."
         ),
     ] = None
     layer: Annotated[NonNegativeInt | None, Doc("Initial layer, from 0.")] = None

@@ -42,7 +42,7 @@ from glassformer.explorer.requests import (
 )
 from glassformer.files import safe_repr
 from glassformer.files.schema import Schema, field_types, json_schema, parse
-from glassformer.inspect.options import AttributionRequest, LensRequest
+from glassformer.inspect.options import AttributionRequest, LensRequest, QuantisationRequest
 from glassformer.plugins import Registry
 from glassformer.reports.page import part_data
 from glassformer.reports.report import Report, plain
@@ -146,6 +146,7 @@ VIEWS: Registry[View] = Registry(
         "lookup": View(request=LookupRequest, answer="glassformer.explorer.lookup:lookup", quick=True),
         "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
         "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),
+        "quantisation": View(request=QuantisationRequest, answer="glassformer.inspect.quantisation:layer_quantisation"),
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
@@ -183,6 +184,7 @@ TABS: dict[str, Tab] = {
     "embedding": Tab(),
     "lens": Tab("reads every layer by the model's head for tokens or labels", lambda facts: facts.reads),
     "attribution": Tab("explains an output of the model's head for tokens or labels", lambda facts: facts.reads),
+    "quantisation": Tab(),
 }
 """Name → tab, in their order; web/src/views/NAME.tsx draws it."""
 

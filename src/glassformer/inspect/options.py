@@ -52,6 +52,25 @@ class AttributionRequest(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuantisationRequest(Schema):
+    """A layer before and after quantisation."""
+
+    layer: Annotated[
+        str | None, Doc("Linear layer or embedding, as `blocks.0.ffn.up`. Default: the first linear layer.")
+    ] = None
+    bits: Annotated[Literal[8, 4], Doc("Bits of a level of its weights.")] = 8
+    scales: Annotated[
+        Literal["row", "group", "tensor"],
+        Doc("Weights that share a scale: those of a row, of a group of 32 neighbours, or all."),
+    ] = "row"
+    symmetric: Annotated[bool, Doc("The zero point of weights is 0.")] = True
+    inputs: Annotated[
+        Literal["token", "tensor"],
+        Doc("Inputs that share a scale: those of a token (dynamic), or all, with a zero point (static)."),
+    ] = "token"
+
+
+@dataclass(frozen=True, kw_only=True)
 class IntegratedGradientsRequest(AttributionRequest):
     """An attribution, and the path of its integrated gradients."""
 

@@ -60,6 +60,9 @@ const READINGS: Record<string, string> = {
   contexts:
     "Nearest neighbours: tokens of the corpus by the cosine of their vectors, in a layer or a head, to that of the pinned token; for a " +
     "neuron, the tokens with the highest activation. Below: how often they share the word, the next word, or the word attended to.",
+  quantisation:
+    "A number f is stored as a level q: f = S (q − Z). One large number makes the step S of all that share it wide, so look at the ends " +
+    "of the histograms, with logarithmic heights. Errors spread evenly within half a step are those of rounding alone.",
   sound:
     "The model transcribes thirty seconds at a time. The mean of some heads (alignment heads) is a staircase through time; the path " +
     "along it gives the start of each word. Click a cell for its attention.",
