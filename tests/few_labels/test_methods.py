@@ -13,6 +13,7 @@ import torch
 from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels import METHODS, LabelledTexts, Method, Setting, find_method, make_method, register
 from glassformer.few_labels.contrastive import balanced_batches, overlap, pair_loss
+from glassformer.few_labels.fine_tuning import FineTuning, FineTuningOptions, steps_of
 from glassformer.few_labels.method import out_of_fold
 from glassformer.files.schema import Schema
 from tests.few_labels.samples import encoder, one_label, setting, several_labels
@@ -23,13 +24,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*labels have a single row:UserW
 
 FAST: dict[str, dict[str, Any]] = {
     "contrastive": {"learning_rate": 1e-2, "steps": 40},
-    "fine-tuning": {"learning_rate": 1e-2, "epochs": 60, "steps": 300},
-    "self-training": {"learning_rate": 1e-2, "epochs": 60, "steps": 300, "rounds": 1},
-    "uda": {"learning_rate": 1e-2, "epochs": 60, "steps": 200},
+    "fine-tuning": {"learning_rate": 1e-2, "steps": 300},
+    "self-training": {"learning_rate": 1e-2, "steps": 300, "rounds": 1},
+    "uda": {"learning_rate": 1e-2, "steps": 300},
 }
 """Options for an encoder with new weights."""
-LEARNING = [name for name in METHODS if "labels" in find_method(name).NEEDS and name != "domain-adaptation"]
-"""Those that can do without a mask token, which this encoder does not have."""
+LEARNING = [
+    name
+    for name in METHODS
+    if {"labels", "decoder"} & {*find_method(name).NEEDS} == {"labels"} and name != "domain-adaptation"
+]
+"""Those that can do without a decoder, and without a mask token, which this encoder does not have."""
 UNLABELLED = one_label(30, seed=7).texts
 
 
@@ -72,6 +77,25 @@ def test_a_label_with_one_row_is_learned_next_to_others(name: str, setting: Sett
         make_method(name, setting, **FAST.get(name, {})).fit(labelled, UNLABELLED).scores(["an arrow", "fruit like"])
     )
     assert scores.shape == (2, 3) and np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", ["fine-tuning", "self-training", "uda"])
+def test_all_labels_are_learned_from_unless_some_are_held_out(name: str, setting: Setting) -> None:
+    options = {**FAST[name], "steps": 40}
+    assert make_method(name, setting, **options).fit(one_label(16), UNLABELLED).withheld == 0
+    assert make_method(name, setting, **options).fit(several_labels(16), UNLABELLED).withheld == 4
+    held = make_method(name, setting, **options, held_out=0.5).fit(one_label(16), UNLABELLED)
+    assert held.withheld == 8
+    # one that has the highest loss at its end has the weights of an earlier step
+    wild = make_method("fine-tuning", setting, learning_rate=1.0, steps=40, held_out=0.5).fit(one_label(16))
+    assert isinstance(wild, FineTuning) and int(wild.best.split()[0]) < 40
+    last = make_method("fine-tuning", setting, learning_rate=1.0, steps=40).fit(one_label(16))
+    assert isinstance(last, FineTuning) and last.best == "40 of 40"
+
+
+def test_few_labels_have_the_least_steps_and_many_the_least_epochs() -> None:
+    options = FineTuningOptions(steps=100, epochs=3, batch_size=8)
+    assert [steps_of(options, count) for count in (5, 64, 800, 8_000)] == [100, 100, 300, 3_000]
 
 
 def test_label_names_need_no_label(setting: Setting) -> None:

@@ -78,7 +78,7 @@ def test_unlabelled_texts_teach_words_that_no_labelled_text_has(setting: Setting
     right = []
     for others in (["banana", "flies"], ["flies", "banana"]):  # by chance one of both would be right, and one wrong
         synonyms = {word: [other] for word, other in zip(["time", "fruit"], others, strict=True)}
-        options = {"changes": ["synonym"], "synonyms": synonyms, "rate": 0.5, "learning_rate": 1e-2, "epochs": 40}
+        options = {"changes": ["synonym"], "synonyms": synonyms, "rate": 0.5, "learning_rate": 1e-2}
         method = make_method("uda", setting, **options, steps=120).fit(labelled, texts(["time", "fruit"]))
         right.append(np.mean([a == b for a, b in zip(method.predict(texts(others)), ["a", "b"] * 12, strict=True)]))
     assert min(right) >= 0.9, right

@@ -22,7 +22,7 @@ UNLABELLED = [f"{text} like" for text in one_label(40, seed=5).texts]
 def test_an_adapted_encoder_is_made_once_for_all_numbers_of_labels(masked: str, tmp_path: Path) -> None:
     labelled = one_label(40)
     setting = Setting(model=masked, work=tmp_path)
-    options = {"adaptation_steps": 4, "learning_rate": 1e-2, "epochs": 40}
+    options = {"adaptation_steps": 4, "learning_rate": 1e-2, "held_out": 0.25}
     for count in (16, 40):
         others = [*labelled.texts[count:], *UNLABELLED]
         method = make_method("domain-adaptation", setting.seeded(count), **options)

@@ -5,6 +5,7 @@
     insert                                →  the screen stays black screen        another word of the text
     synonym                               →  the display stays black              by a table: word → words
     context                               →  the picture stays black              by a masked language model
+    translate                             →  the display remains black            there and back (back_translation.py)
 
 Source: Wei and Zou 2019, "EDA: Easy Data Augmentation Techniques for Boosting Performance on Text Classification
 Tasks"; context: Kobayashi 2018, "Contextual Augmentation".
@@ -21,13 +22,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from glassformer.errors import ConfigError
+from glassformer.few_labels.back_translation import BackTranslation
 from glassformer.few_labels.method import Method, Setting, make_method, out_of_fold
 from glassformer.few_labels.rows import LabelledTexts
-from glassformer.files.schema import BelowOne, Count, Doc, Schema
+from glassformer.files.schema import BelowOne, Count, Doc, Positive, Schema
 from glassformer.model import load
+from glassformer.reports.table import Table
 from glassformer.tasks.masked import FillMask
 
-Change = Literal["delete", "swap", "insert", "synonym", "context"]
+Change = Literal["delete", "swap", "insert", "synonym", "context", "translate"]
 Words = list[str]
 
 
@@ -42,6 +45,7 @@ class ChangeOptions(Schema):
     synonyms: Annotated[Mapping[str, Sequence[str]], Doc("Word → words of the same meaning.")] = field(
         default_factory=dict
     )
+    translation_temperature: Annotated[Positive, Doc("Of translate: higher draws rarer words.")] = 0.9
 
     def validate(self) -> None:
         if not self.changes or ("synonym" in self.changes and not self.synonyms):
@@ -62,6 +66,10 @@ class Augmented(Method[AugmentationOptions]):
 
     OPTIONS = AugmentationOptions
 
+    def __init__(self, options: AugmentationOptions, setting: Setting) -> None:
+        super().__init__(options, setting)
+        self._copies = ChangedCopies(options, setting)
+
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         def fitted(part: LabelledTexts) -> Method[Any]:
             inner = make_method(self.options.method, self.setting, **self.options.options)
@@ -76,11 +84,14 @@ class Augmented(Method[AugmentationOptions]):
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return self._inner.scores(texts)
 
+    def tables(self) -> list[Table]:
+        """Those of the method that learns, and what translators did."""
+        return [*self._inner.tables(), *self._copies.tables()]
+
     def augmented(self, labelled: LabelledTexts) -> LabelledTexts:
         """The texts and their copies; a copy that is no other text is left out."""
-        changed = ChangedCopies(self.options, self.setting)
         source = [i for i in range(len(labelled)) for _ in range(self.options.copies)]
-        copies = changed.of([labelled.texts[i] for i in source], np.random.default_rng(self.setting.seed))
+        copies = self._copies.of([labelled.texts[i] for i in source], np.random.default_rng(self.setting.seed))
         made = [(text, i) for text, i in zip(copies, source, strict=True) if text != labelled.texts[i]]
         if not made:
             return labelled
@@ -97,7 +108,16 @@ class ChangedCopies:
     def of(self, texts: Sequence[str], draw: np.random.Generator) -> list[str]:
         """One copy of each text, changed in one of the ways; a text that cannot be changed is copied as it is."""
         names = [self.options.changes[int(i)] for i in draw.integers(len(self.options.changes), size=len(texts))]
-        return [self._changed(text, name, draw) or text for text, name in zip(texts, names, strict=True)]
+        abroad = [text for text, name in zip(texts, names, strict=True) if name == "translate"]
+        returned = iter(self._translator(abroad, draw) if abroad else ())  # together: one text at a time takes longer
+        return [
+            next(returned) if name == "translate" else self._changed(text, name, draw) or text
+            for text, name in zip(texts, names, strict=True)
+        ]
+
+    def tables(self) -> list[Table]:
+        """What became of texts that were translated."""
+        return self._translator.tables() if "_translator" in vars(self) else []
 
     def _changed(self, text: str, name: Change, draw: np.random.Generator) -> str:
         words = text.split()
@@ -107,6 +127,10 @@ class ChangedCopies:
         if name == "context":
             return " ".join(in_context(words, count, draw, self._filler))
         return " ".join({"delete": delete, "swap": swap, "insert": insert}[name](words, count, draw))
+
+    @cached_property
+    def _translator(self) -> BackTranslation:
+        return BackTranslation(self.setting, self.options.translation_temperature)
 
     @cached_property
     def _filler(self) -> FillMask:

@@ -86,7 +86,7 @@ class Setting:
     seed: of everything that is drawn at random
     max_tokens: longer texts are cut
     descriptions: label → a text that says what it is; a label without one is described by its name
-    models: other models by what they are for: "entailment", "masked", "decoder", "forth" and "back" (translators)
+    models: other models by what they are for: "entailment", "masked", "decoder", "there" and "back" (translators)
     work: folder for what several cells of a study use, such as an adapted model; None = nothing is stored
     vectors: embeddings, shared by the methods of a study
     """
@@ -234,6 +234,7 @@ METHODS: dict[str, str | type[Method[Any]]] = {
     "fine-tuning": "glassformer.few_labels.fine_tuning:FineTuning",
     "domain-adaptation": "glassformer.few_labels.domain_adaptation:DomainAdaptation",
     "self-training": "glassformer.few_labels.self_training:SelfTraining",
+    "in-context": "glassformer.few_labels.in_context:InContext",
     "uda": "glassformer.few_labels.uda:UnsupervisedAugmentation",
 }
 """Name → class of a method as "module:class", imported on first use; or a class that was registered."""

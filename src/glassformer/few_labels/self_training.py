@@ -2,7 +2,7 @@
 
     labelled ──> teacher ──passes with dropout──> mean: pseudo-labels      spread: uncertainty      ──sampled──> student
                     ↑                                                                                               │
-                    └─────────────────────── the next round's teacher, if its held-out loss is lower ───────────────┘
+                    └────── the next round's teacher; where texts are held out, if its loss there is lower ─────────┘
 
     uncertainty     H(mean of p) − mean of H(p): what passes disagree about (BALD); low ones are sampled more often
 
@@ -13,6 +13,7 @@ Differs: the student's loss does not weigh texts by their variance as well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -29,6 +30,7 @@ from glassformer.few_labels.fine_tuning import (
     new_classifier,
     scores_of,
     scores_of_examples,
+    shown_loss,
 )
 from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
@@ -59,24 +61,25 @@ class SelfTraining(Method[SelfTrainingOptions]):
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         setting, options, draw = self.setting, self.options, np.random.default_rng(self.setting.seed)
-        train, validation = labelled.held_out(options.held_out, setting.seed)
+        train, validation = options.divided(labelled, setting.seed)
         self.withheld, self._rounds = len(validation), list[list[str]]()
         seed_all(setting.seed)
         self.task = new_classifier(setting.model, labelled, setting)
         fine_tune(self.task, train, validation, options, setting)
-        lowest = held_out_loss(self.task, validation)
-        for number in range(1, options.rounds + 1):
+        lowest = held_out_loss(self.task, validation) if len(validation) else math.inf
+        for round_ in range(1, options.rounds + 1):
             places = draw.permutation(len(unlabelled))[: options.pool]
             pool = [unlabelled[i] for i in places]
             pseudo, uncertainty = self._pseudo_labelled(pool, labelled, draw)
             student = new_classifier(setting.model, labelled, setting)
             fine_tune(student, train.joined(pseudo), validation, options, setting)
-            loss = held_out_loss(student, validation)
-            row = [str(number), str(len(pseudo)), f"{uncertainty:.3f}", f"{loss:.3f}"]
-            self._rounds.append([*row, "student" if loss <= lowest else "teacher"])
-            if loss <= lowest:
+            loss = held_out_loss(student, validation) if len(validation) else math.nan
+            better = not loss > lowest  # without texts to compare by, the student is the next teacher
+            row = [str(round_), str(len(pseudo)), f"{uncertainty:.3f}", shown_loss(loss)]
+            self._rounds.append([*row, "student" if better else "teacher"])
+            if better:
                 self.task, lowest = student, loss
-        if labelled.several:
+        if labelled.several and len(validation):
             self.thresholds = best_thresholds(scores_of(self.task, validation.texts), validation.holds)
         return None
 

@@ -33,6 +33,7 @@ from glassformer.few_labels.fine_tuning import (
     held_out_loss,
     new_classifier,
     scores_of,
+    shown_loss,
     steps_of,
     weights_of,
 )
@@ -73,20 +74,21 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         setting, options = self.setting, self.options
-        train, validation = labelled.held_out(options.held_out, setting.seed)
+        train, validation = options.divided(labelled, setting.seed)
         self.withheld, self._checks = len(validation), list[list[str]]()
         draw = np.random.default_rng(setting.seed)
         texts = [unlabelled[i] for i in draw.permutation(len(unlabelled))[: options.pool]]
-        copies = ChangedCopies(options, setting).of(texts, draw)
+        self._changed = ChangedCopies(options, setting)
+        copies = self._changed.of(texts, draw)
         seed_all(setting.seed)  # of the new head
         self.task = new_classifier(setting.model, labelled, setting)
         self._train(train, validation, texts, copies)
-        if labelled.several:
+        if labelled.several and len(validation):
             self.thresholds = best_thresholds(self.scores(validation.texts), validation.holds)
         return None
 
     def _train(self, train: LabelledTexts, validation: LabelledTexts, texts: list[str], copies: list[str]) -> None:
-        """Train, and take the weights with the lowest held-out loss."""
+        """Train; of texts that are held out, take the weights with the lowest loss."""
         task, options, network = self.task, self.options, self.task.model.network
         draw = np.random.default_rng(self.setting.seed)
         known, (plain, _), (changed, _) = (
@@ -120,13 +122,15 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
             optimizer.zero_grad(set_to_none=True)
             counts += 1, counted, sure
             if step % max(1, steps // CHECKS) == 0 or step == steps:
-                held_out = held_out_loss(task, validation)
+                held_out = held_out_loss(task, validation) if len(validation) else math.nan
                 if held_out < lowest:
                     lowest, weights = held_out, weights_of(network)
-                self._checks.append([str(step), *(f"{x:.0%}" for x in counts[1:] / counts[0]), f"{held_out:.3f}"])
+                shares = [f"{x:.0%}" for x in counts[1:] / counts[0]]
+                self._checks.append([str(step), *shares, shown_loss(held_out)])
                 counts[:] = 0
         network.eval()
-        network.load_state_dict(weights)
+        if len(validation):
+            network.load_state_dict(weights)
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return scores_of(self.task, texts)
@@ -134,7 +138,8 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
     def tables(self) -> list[Table]:
         """What counted, and the held-out loss, over the steps."""
         headings = ["step", "labelled that count", "unlabelled that count", "held-out loss"]
-        return [Table(headings, self._checks, "Unsupervised data augmentation", folded=True)]
+        own = Table(headings, self._checks, "Unsupervised data augmentation", folded=True)
+        return [own, *self._changed.tables()]
 
 
 def endless(count: int, size: int, draw: np.random.Generator) -> Iterator[np.ndarray]:
