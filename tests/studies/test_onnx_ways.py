@@ -98,7 +98,7 @@ def test_what_is_refused(source: Source, tmp_path: Path) -> None:
         with pytest.raises((ConfigError, UnsupportedError), match=f"cannot be {action}"):
             find_way(name)(again, find_way(name).parse({}), tmp_path / "again")
     quantised = Source(tmp_path / "int8", source.config, None, None, source.validation)
-    with pytest.raises(ConfigError, match="cannot be exported"):
+    with pytest.raises(ConfigError, match="cannot be shrunk again"):
         find_way("onnx").check(quantised, find_way("onnx").parse({}))  # before anything is measured
 
 

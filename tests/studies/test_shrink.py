@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 
 from glassformer import load
 from glassformer.cli.app import main
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.files.schema import Doc, Schema
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.charts import TradeOff
@@ -262,12 +263,18 @@ def test_a_folder_of_other_files_is_never_replaced(run: Path, tmp_path: Path) ->
         ("int8", {"int8.smooth": True, "int8.fold": True}, "fold is true, and no norm"),
         ("int8+half", {}, r"begins with int8, which is quantised.*put int8 last"),
         ("int8+int4", {}, "begins with int8, which is quantised"),
+        ("onnx+half", {}, "begins with onnx, which is a program that ONNX Runtime runs as a whole.*put onnx last"),
+        ("gguf", {}, "a 'bert' model cannot be written as a GGUF file"),
         ("pruned", {"pruned.sparsity": 1.0}, "sparsity"),
         ("pruned", {"pruned.pattern": "2:5"}, "no multiple of 5"),
         ("heads", {"heads.share": 0.99}, "2 of 2 units are to go|are to go; at most"),
         ("layers", {"layers.count": 77}, "count is 77, and the model has 1 layer; at least one must stay"),
         ("layers", {"layers.names": ["block.3"]}, "there is no layer 'block.3'"),
         ("distilled", {"distilled.layers": 9}, "9"),
+        ("distilled", {"distilled.freeze": ["embed.token"]}, "freeze names 'embed.token'; nearest: 'embed.tokens'"),
+        ("distilled", {"distilled.on_policy": 0.5}, "set alpha to 0"),
+        ("distilled", {"distilled.on_policy": 0.5, "distilled.alpha": 0}, "writes no text|on_policy"),
+        ("distilled", {"distilled.divergence": "jsd", "distilled.beta": 0}, "beta is 0"),
         ("distilled", {"distilled.teacher": "no/such/model"}, "no/such/model"),
         ("half", {"int4.group_size": 8}, "int4.group_size is of a variant that is not made; variants are half"),
         (None, {"int4.group_size": 8}, "is not made; name it: to= int4"),
@@ -287,12 +294,84 @@ def test_a_quantised_model_is_not_quantised_again_and_leaves_no_folder(run: Path
     shrink(run, ShrinkOptions(to=["int8"], output=str(tmp_path / "small"), limit=8))
     before = (tmp_path / "small" / "int8" / "model.safetensors").read_bytes()
     data = [str(run.parent / "test.csv")]
-    for way in ("int8", "int4", "heads", "pruned", "layers", "neurons", "distilled"):
+    for way in (x for x in WAYS if x != "scaled"):
         options = ShrinkOptions(to=[way], task="classify", data=data, train=data, output=str(tmp_path / "again"))
         with pytest.raises(ConfigError, match=r"the model is quantised .*load the model that it was made from"):
             shrink(tmp_path / "small" / "int8", options)
         assert not (tmp_path / "again").exists()
     assert (tmp_path / "small" / "int8" / "model.safetensors").read_bytes() == before
+
+
+def test_nothing_is_made_of_a_program_of_another_engine(run: Path, tmp_path: Path) -> None:
+    shrink(run, ShrinkOptions(to=["onnx"], output=str(tmp_path / "small"), limit=8))
+    folder, data = tmp_path / "small" / "onnx", [str(run.parent / "test.csv")]
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for way in (*(x for x in WAYS if x != "scaled"), None):
+        names = None if way is None else [way]
+        options = ShrinkOptions(to=names, task="classify", data=data, train=data, output=str(tmp_path / "again"))
+        with pytest.raises(UnsupportedError, match=r"model\.onnx: is run by ONNX Runtime .*that it was exported from"):
+            shrink(folder, options)
+        assert not (tmp_path / "again").exists()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_each_variant_is_checked_once_and_what_begins_with_another_when_that_is_made(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+
+    class Checked(Scaled):
+        """Remembers of what it was checked."""
+
+        def check(self, source: Source, options: ScaledOptions) -> None:
+            checked.append(source.folder.name)
+            if options.factor == 7.0:
+                raise ConfigError("seven does not suit it")
+
+    monkeypatch.setitem(WAYS, "scaled", Checked())
+    variants: dict[str, Any] = {"a": {"way": "scaled"}, "b": {"way": "scaled", "begin": "a"}}
+    shrink(recipe(run, tmp_path / "small", variants=variants))
+    assert checked == ["model", "a"]
+    variants["b"]["options"] = {"factor": 7.0}
+    with pytest.raises(ConfigError, match="seven does not suit it"):
+        shrink(recipe(run, tmp_path / "small", variants=variants))
+    assert [factor for _, factor in MADE] == [2.0, 2.0], "it is not made"
+
+
+def test_a_recipe_serves_other_models_and_its_values_can_be_given(run: Path, tmp_path: Path) -> None:
+    source = recipe(tmp_path / "no-run", tmp_path / "small", variants={"a": {"way": "scaled"}})
+    settings = {"shrink.limit": 5, "a.factor": 3.0, "data.limit": 6, "shrink.report.more": ["accuracy"]}
+    report = shrink(source, ShrinkOptions(model=str(run), settings=settings))
+    assert MADE == [("model", 3.0)] and report.options.more == ["accuracy"]
+    assert json.loads((tmp_path / "small" / "a" / "cell.json").read_text())["scores"]["accuracy"]["rows"] == 5
+    with pytest.raises(ConfigError, match=r"model= is of a recipe, and .* is none"):
+        shrink(run, ShrinkOptions(model=str(run), to=["half"]))
+
+
+def test_the_sentence_and_the_title_of_the_report(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variants = {"half": {}, "wrong": {"way": "scaled", "options": {"factor": -1.0}}}
+    report = shrink(recipe(run, tmp_path / "small", variants=variants))
+    assert report.title == "run, smaller and faster"
+    assert report.finding.startswith("Of those not worse than original beyond chance, half is the smallest")
+    assert "wrong" not in report.finding
+    slower = shrink(recipe(run, tmp_path / "slow", variants={"wrong": variants["wrong"]}))
+    assert slower.finding == f"None is as good as original by the {report.metric}: it is worse, beyond chance."
+    assert StudyReport.load(tmp_path / "small" / "study.json").finding == report.finding
+
+
+def test_a_narrow_terminal_shows_quality_size_latency_and_speed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert typed(["shrink", str(recipe(run, tmp_path / "small", variants=["half", "scaled"]))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    headings = next(line for line in lines if line.startswith("variant"))
+    assert re.match(r"variant +f1_weighted +size, MB +latency, ms +speed, ×", headings)
+    assert sum(bool(re.search(r"\[\d\.\d+, \d\.\d+\]", line)) for line in lines) >= 3, "with intervals"
+    assert max(map(len, lines[: lines.index(headings) + 7])) <= 80
+    assert "--json and the page of --html have all" in " ".join(" ".join(lines).split())
 
 
 def test_a_gate_without_validation_rows(run: Path, tmp_path: Path) -> None:

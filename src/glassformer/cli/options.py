@@ -131,6 +131,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         ),
         ("--task", "-t"),
     ),
+    "ShrinkOptions.model": ("--model", "-m"),
     "ShrinkOptions.settings": ("--set",),
     "FewLabelsOptions.settings": ("--set",),
     "FewLabelsOptions.model": ("--model", "-m"),
@@ -286,6 +287,11 @@ def in_options(text: str) -> str:
     """A message of the library with its fields, `task=`, as options of the command that runs."""
     text = _with_options(text, *_TYPED.get(), words=False)
     return text.removesuffix(", or give its encoding: encoding= latin-1")  # of a command without this option
+
+
+def has_option(name: str) -> bool:
+    """Has the command that runs an option of this field of the library's classes?"""
+    return any(name in names for _, names in _TYPED.get())
 
 
 def _with_options(text: str, *groups: tuple[type, Iterable[str]], words: bool) -> str:

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.options import in_options
+from glassformer.cli.options import has_option, in_options
 from glassformer.files import counted
 from glassformer.reports.report import Display
 from glassformer.reports.table import IntervalCell, colours
@@ -244,8 +244,10 @@ def _fitted(table: ReportTable, width: int) -> Table:
     some = table.of(table.columns(room))
     shown = table_of(some.headings, some.rows, left=table.left, gap=gap) if some.shades is None else _map_of(some, gap)
     if room < len(table.headings):
-        which = "" if table.evenly else "the first "
-        left_out = f"{which}{room - 1} of {len(table.headings) - 1} columns fit this terminal; --json has all"
+        which, has_all = "" if table.evenly else "the first ", "--json has all"
+        if has_option("html"):
+            has_all = "--json and the page of --html have all"
+        left_out = f"{which}{room - 1} of {len(table.headings) - 1} columns fit this terminal; {has_all}"
         shown.caption = "; ".join(filter(None, [str(shown.caption or ""), left_out]))
         shown.caption_justify = "left"
     return shown

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distillation(Schema):
-    """The section `distillation` of a run's configuration."""
+class TeacherLosses(Schema):
+    """What a student learns of a teacher: which losses, with which weights."""
 
-    teacher: Annotated[str, Doc("Teacher: a run folder, or a model with a head for the same task and labels.")]
     alpha: Annotated[Share, Doc("Weight of the labels' own loss; 1 is training without a teacher.")] = 0.5
     temperature: Annotated[Positive, Doc("Temperature T of both distributions.")] = 2.0
     divergence: Annotated[
@@ -49,18 +48,11 @@ class Distillation(Schema):
         Doc("Share of the examples whose continuation or answer the student writes itself, and the teacher scores."),
     ] = 0.0
     max_new_tokens: Annotated[Count, Doc("Tokens that the student writes of an example at most.")] = 64
-    layers: Annotated[
-        Count | list[NonNegativeInt] | None,
-        Doc("Student made of the model's layers: how many, evenly spaced, or which, from 0. None = all."),
-    ] = None
     hidden: Annotated[NonNegative, Doc("Weight of the squared distance of hidden states, layer by layer.")] = 0.0
     attention: Annotated[NonNegative, Doc("Weight of the divergence of attention, layer by layer.")] = 0.0
     cosine: Annotated[NonNegative, Doc("Weight of 1 - cosine of the final hidden states.")] = 0.0
     top_k: Annotated[
         Count | None, Doc("Number of the teacher's logits that are used of a position, the largest. None = all.")
-    ] = None
-    store: Annotated[
-        str | None, Doc("Folder of the teacher's logits, which many students share. Default: that of the run.")
     ] = None
 
     def validate(self) -> None:
@@ -84,6 +76,20 @@ class Distillation(Schema):
     def matches_states(self) -> bool:
         """Does the student match activations, besides logits?"""
         return bool(self.hidden or self.attention or self.cosine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distillation(TeacherLosses):
+    """The section `distillation` of a run's configuration."""
+
+    teacher: Annotated[str, Doc("Teacher: a run folder, or a model with a head for the same task and labels.")]
+    layers: Annotated[
+        Count | list[NonNegativeInt] | None,
+        Doc("Student made of the model's layers: how many, evenly spaced, or which, from 0. None = all."),
+    ] = None
+    store: Annotated[
+        str | None, Doc("Folder of the teacher's logits, which many students share. Default: that of the run.")
+    ] = None
 
 
 def even_layers(count: int, of: int) -> list[int]:

@@ -105,6 +105,14 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
     return network
 
 
+def possible_precisions(network: nn.Module) -> list[str]:
+    """The precisions that a network can be prepared in; of a program of another engine its own alone."""
+    if isinstance(network, FixedProgram):
+        return [network.fixed_precision]
+    kinds = {linear.weight.dtype for *_, linear in _slots(network)}
+    return [name for name in PRECISIONS if kinds <= {*TAKES[name]}]
+
+
 def prepare_plain(network: nn.Module) -> None:
     """Prepare an unprepared fp32 network on the CPU in fp32: results change in their last digits only."""
     kinds = {(parameter.dtype, parameter.device.type) for parameter in network.parameters()}

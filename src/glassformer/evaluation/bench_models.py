@@ -10,14 +10,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
-from glassformer.core.quantised import FixedProgram, count_weights
+from glassformer.core.quantised import count_weights
 from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.splits import column_values
-from glassformer.engine.prepare import PRECISIONS, prepare, prepared_copy, unprepare
-from glassformer.errors import ConfigError, DataError
+from glassformer.engine.prepare import PRECISIONS, possible_precisions, prepare, prepared_copy, unprepare
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.evaluation.bench import EncodingBench, compare_precisions, sample_texts
 from glassformer.evaluation.bench_generation import GENERATING_TASKS, GenerationBench, compare_steps, passages_of
 from glassformer.evaluation.bench_options import BenchOptions
@@ -74,14 +75,45 @@ def bench(
 
 def _precisions(options: BenchOptions, network: nn.Module) -> list[str]:
     """The precisions to measure a network in: those asked for, else all that it can be prepared in."""
-    possible = [network.fixed_precision] if isinstance(network, FixedProgram) else PRECISIONS
-    return list(possible if options.precision is None else options.precision)
+    return possible_precisions(network) if options.precision is None else list(options.precision)
+
+
+def usual_precision(network: nn.Module) -> str | None:
+    """The inference precision of weights as they are stored; None = the network runs as it is."""
+    kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
+    return {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(kinds.pop()) if len(kinds) == 1 else None
+
+
+def _precisions_in_task(options: BenchOptions, opened: Sequence[_Opened]) -> list[list[str | None]]:
+    """The precisions to measure each model in: those asked for; else of one model all, of several each as it is stored.
+
+    Raises: ConfigError: there is no such precision, or a model can be in none of those asked for.
+    """
+    chosen: list[list[str | None]] = []
+    for name, task, _ in opened:
+        network = task.model.network
+        possible = possible_precisions(network)
+        if options.precision is None:
+            own = possible if len(opened) == 1 and possible else [usual_precision(network)]
+            chosen.append([*own])
+            continue
+        if unknown := [x for x in options.precision if x not in PRECISIONS]:
+            hint = nearest(unknown[0], PRECISIONS)
+            raise ConfigError(f"precision is {safe_repr(unknown[0])}; allowed: {', '.join(PRECISIONS)}{hint}")
+        if not (asked := [x for x in options.precision if x in possible]):
+            can = f"can be {' or '.join(possible)}" if possible else "runs as it is stored alone"
+            raise ConfigError(
+                f"precision is {', '.join(options.precision)}, and {name} {can}; leave precision= out, and of several "
+                "models each is measured as it is stored"
+            )
+        chosen.append([*asked])
+    return chosen
 
 
 def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, format: Mapping[str, Any]) -> Comparison:
     """Latency of single rows, size and metrics of each model in each precision; all get the same rows in one order."""
-    opened = [_opened(model, options) for model in models]
-    first = opened[0]
+    opened = _with_names([_opened(model, options) for model in models], models)
+    precisions, first = _precisions_in_task(options, opened), opened[0]
     if other := next((one for one in opened if one[1].METRIC != first[1].METRIC), None):
         by = [f"{name} by {task.METRIC}" for name, task, _ in (first, other)]
         raise ConfigError(f"these models have different main metrics: {', '.join(by)}")
@@ -96,11 +128,11 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     rows = sample_rows(rows, options.limit, options.seed)
     systems: list[ComparedSystem] = []
     measured: list[Bootstrap] = []
-    runs = sum(len(_precisions(options, task.model.network)) for _, task, _ in opened)
+    runs = sum(map(len, precisions))
     timed: TimedSystem | None = None
     with bar("measuring, rows", runs * (WARM_UP + options.runs + len(rows))) as advance:
-        for name, task, _ in opened:
-            for precision in _precisions(options, task.model.network):
+        for (name, task, _), own_precisions in zip(opened, precisions, strict=True):
+            for precision in own_precisions:
                 settings: dict[str, Any] = {"runs": options.runs, "seed": options.seed, "advance": advance}
                 own = measure(task, precision, rows, timed=timed, **settings)
                 timed = timed or TimedSystem(task, precision, own.latency.p50)
@@ -108,7 +140,9 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
                 measured.append(own.metrics)
                 scored: dict[str, Any] = {"metrics": intervals(own.metrics), "differences": apart, "rows": len(rows)}
                 costs: dict[str, Any] = {"cost": own.cost, "latency": own.latency, "seconds_per_row": own.seconds}
-                systems.append(ComparedSystem(name=f"{name}, {precision}", **costs, **scored))
+                as_stored = precision is None or (options.precision is None and len(opened) > 1)
+                shown = name if as_stored else f"{name}, {precision}"
+                systems.append(ComparedSystem(name=shown, **costs, **scored))
     return Comparison(
         task=options.task or (run.config.task if run else ""),
         systems=systems,
@@ -125,7 +159,22 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     )
 
 
-def _opened(source: str, options: BenchOptions) -> tuple[str, Task, TrainedRun | None]:
+_Opened = tuple[str, Task, TrainedRun | None]
+
+
+def _with_names(opened: Sequence[_Opened], models: Sequence[str]) -> list[_Opened]:
+    """Models whose folders are called alike, such as a/model and b/model, by as much of their paths as differs."""
+    names = [name for name, *_ in opened]
+    paths = [Path(model).absolute().parts for model in models]
+    for i, name in enumerate(names):
+        alike = [path for other, path in zip(names, paths, strict=True) if other == name]
+        if len(set(alike)) > 1:
+            depth = next(n for n in range(1, len(paths[i]) + 1) if sum(x[-n:] == paths[i][-n:] for x in alike) == 1)
+            opened = [*opened[:i], ("/".join(paths[i][-depth:]), *opened[i][1:]), *opened[i + 1 :]]
+    return list(opened)
+
+
+def _opened(source: str, options: BenchOptions) -> _Opened:
     """A run folder, or a model with a head for the task; with its name.
 
     Raises: ConfigError: a model without a task, a run of another. WeightsError: a model without the head.

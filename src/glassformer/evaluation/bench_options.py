@@ -21,7 +21,13 @@ class BenchOptions(Schema):
         Count, Doc("Number of sentences to encode; of a model that generates: of steps, a token each.")
     ] = 256
     repeats: Annotated[Count, Doc("Timed repetitions of each precision; the median is reported.")] = 3
-    precision: Annotated[Sequence[str] | None, Doc("Inference precisions, such as fp32,int8. Default: all.")] = None
+    precision: Annotated[
+        Sequence[str] | None,
+        Doc(
+            "Inference precisions, such as fp32,int8. Default: of one model all; of several in a task each as it is "
+            "stored."
+        ),
+    ] = None
     task: Annotated[str | None, Doc(f"Task to benchmark: {beginning(TRAINED, 3)}; a run has its own.")] = None
     data: Annotated[
         Sequence[str],

@@ -14,6 +14,8 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.quantised import check_not_quantised
 from glassformer.errors import DataError, UnsupportedError
@@ -50,14 +52,8 @@ def export_gguf(model: LoadedModel, folder: str | Path, type: GGUFType = "q8_0")
         adapters that are not merged, stored int8 or int4 levels. DataError: the disk refuses; nothing is left
         half-written. MissingExtraError: the `gguf` package is not installed.
     """
-    architecture = _architecture(model)
     path = as_path(folder, "folder") / FILE
-    tensors = export_weights(model.network, names_of(model), prefixed=True, carried=model.carried)
-    sizes = _sizes(model)
-    places = file_names(architecture, tensors, sizes)
-    metadata = metadata_of(architecture, sizes) | tokenizer_metadata(model.tokenizer, model.spec.embed.vocabulary)
-    metadata |= _other_metadata(model)
-    _check_same_network(model, metadata, [theirs for theirs, _ in places.values()], path)
+    tensors, places, metadata = _planned(model, path)
     with disk_errors(path, DataError):
         path.parent.mkdir(parents=True, exist_ok=True)
     stored = {places[name][0]: (tensor, places[name][1]) for name, tensor in tensors.items()}
@@ -67,6 +63,23 @@ def export_gguf(model: LoadedModel, folder: str | Path, type: GGUFType = "q8_0")
     return path, Table(
         ["type", "tensors", "size", "instead of the type that was chosen"], rows, caption=_caption(model)
     )
+
+
+def check_gguf(model: LoadedModel) -> None:
+    """Check by the sizes of a model, which need no weights, what `export_gguf` would refuse. Raises: as it does."""
+    _planned(model, Path(FILE))
+
+
+def _planned(model: LoadedModel, path: Path) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
+    """The weights by our names, their places in a file, and its metadata. Raises: as `export_gguf`."""
+    architecture = _architecture(model)
+    tensors = export_weights(model.network, names_of(model), prefixed=True, carried=model.carried)
+    sizes = _sizes(model)
+    places = file_names(architecture, tensors, sizes)
+    metadata = metadata_of(architecture, sizes) | tokenizer_metadata(model.tokenizer, model.spec.embed.vocabulary)
+    metadata |= _other_metadata(model)
+    _check_same_network(model, metadata, [theirs for theirs, _ in places.values()], path)
+    return tensors, places, metadata
 
 
 def _caption(model: LoadedModel) -> str:

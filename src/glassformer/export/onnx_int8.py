@@ -43,7 +43,7 @@ def fuse(path: Path, heads: int, width: int) -> Table:
         made.save_model_to_file(str(path))
     counts = {name: count for name, count in made.get_fused_operator_statistics().items() if count}
     rows = [[name, str(count)] for name, count in counts.items()] or [["none", "0"]]
-    return Table(["fused operation", "count"], rows)
+    return Table(["fused operation", "count"], rows, caption="Fused operations")
 
 
 def quantise_dynamic(path: Path, *, embeddings: bool = True) -> None:
@@ -177,7 +177,7 @@ def difference_table(differences: Sequence[LengthDifference]) -> Table:
     rows = [
         [str(x.tokens), "padded" if x.padded else "alone", f"{x.largest:.2g}", f"{x.cosine:.5f}"] for x in differences
     ]
-    return Table(["tokens", "", "largest difference", "cosine"], rows)
+    return Table(["tokens", "", "largest difference", "cosine"], rows, caption="Differences from the original")
 
 
 def check_differences(differences: Sequence[LengthDifference], gate: float) -> None:

@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from glassformer.compression.distil import Distillation, even_layers
+from glassformer.compression.distil import Distillation, TeacherLosses, even_layers
 from glassformer.compression.structure import Parts, keep_layers, only_stack
-from glassformer.files.schema import Count, Doc, NonNegative, NonNegativeInt, Positive, Schema, Share
+from glassformer.files.schema import Count, Doc, NonNegativeInt, Positive, Share
 from glassformer.model import load
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import Table, number
@@ -27,12 +27,12 @@ from glassformer.studies.ways import Source, Way
 from glassformer.tasks.base import task_class
 from glassformer.tasks.distil import taught_by
 from glassformer.training.callbacks import Callback, StepReport
-from glassformer.training.run import make_trainer, teacher_of
+from glassformer.training.run import freeze, make_trainer, teacher_of
 from glassformer.training.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistilledOptions(Schema):
+class DistilledOptions(TeacherLosses):
     """Options of distillation. What is left out of the training is as in the run that trained the model."""
 
     layers: Annotated[
@@ -41,14 +41,8 @@ class DistilledOptions(Schema):
     ] = None
     teacher: Annotated[str | None, Doc("Teacher: a run or a model. None = the model that is shrunk.")] = None
     alpha: Annotated[Share, Doc("Weight of the labels' own loss; the rest is the teacher's.")] = 0.25
-    temperature: Annotated[Positive, Doc("Temperature of both distributions.")] = 4.0
-    hidden: Annotated[NonNegative, Doc("Weight of the squared distance of hidden states.")] = 0.0
-    attention: Annotated[NonNegative, Doc("Weight of the divergence of attention.")] = 0.0
-    cosine: Annotated[NonNegative, Doc("Weight of 1 - cosine of the final hidden states.")] = 0.0
-    divergence: Annotated[
-        Literal["forward", "reverse"], Doc("KL(teacher ‖ student), or reverse: KL(student ‖ teacher).")
-    ] = "forward"
-    top_k: Annotated[Count | None, Doc("Number of the teacher's logits that are used. None = all.")] = None
+    temperature: Annotated[Positive, Doc("Temperature T of both distributions.")] = 4.0
+    freeze: Annotated[Sequence[str], Doc("Parts of the student that stay as they are, such as embed.tokens.")] = ()
     epochs: Annotated[Positive | None, Doc("Epochs of the training. None = those of the model's run.")] = None
     learning_rate: Annotated[Positive | None, Doc("Peak learning rate. None = that of the model's run.")] = None
 
@@ -68,6 +62,7 @@ class Distilled(Way[DistilledOptions]):
         kind = task_class(config.task)
         student: Any = kind
         model = load(source.folder, task=kind.HEAD, device="meta")
+        freeze(model.network, config.freeze)
         task = student(model, columns=config.data.columns or None, **config.task_options)
         taught_by(task, teacher_of(config, kind), config.distillation)
 
@@ -90,16 +85,15 @@ class Distilled(Way[DistilledOptions]):
 
     def _config(self, source: Source, options: DistilledOptions, output: Path) -> RunConfig:
         layers = options.layers if options.layers is not None else max(1, _depth(source.folder) // 2)
-        shared = {x.name for x in fields(Distillation)} - {"teacher", "layers", "store"}
-        soft = {name: value for name, value in asdict(options).items() if name in shared}
+        losses = {x.name: getattr(options, x.name) for x in fields(TeacherLosses)}
         teacher = options.teacher or str(source.folder)
         changes = {name: x for name in ("epochs", "learning_rate") if (x := getattr(options, name)) is not None}
         if "epochs" in changes:
             changes["steps"] = None
         training = replace(source.config.training, seed=source.seed, **changes)
         left_out: dict[str, Any] = dict.fromkeys(("scratch", "tokenizer", "adapter", "pruning", "quantisation"))
-        left_out |= {"overrides": {}, "freeze": [], "trackers": []}
-        own = Distillation(teacher=teacher, layers=layers, **soft)
+        left_out |= {"overrides": {}, "freeze": [*options.freeze], "trackers": []}
+        own = Distillation(teacher=teacher, layers=layers, **losses)
         model: dict[str, Any] = {"model": str(source.folder), "training": training, "distillation": own}
         config = replace(source.config, **left_out, **model)
         # By its settings: a training that was interrupted continues, one of others begins.

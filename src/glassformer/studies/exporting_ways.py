@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from glassformer.export.gguf import export_gguf
+from glassformer.export.gguf import check_gguf, export_gguf
 from glassformer.export.options import GGUFType
 from glassformer.files.schema import Doc, Schema
 from glassformer.progress import Bar, no_bar
@@ -29,6 +29,10 @@ class GGUF(Way[GGUFOptions]):
     """GGUF file of a decoder, for llama.cpp: smaller on disk; here its weights are loaded as float32."""
 
     OPTIONS = GGUFOptions
+    LAST = "which is a file of llama.cpp"
+
+    def check(self, source: Source, options: GGUFOptions) -> None:
+        check_gguf(source.outline)
 
     def __call__(self, source: Source, options: GGUFOptions, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
         return [export_gguf(source.model, output, options.type)[1]]

@@ -66,6 +66,8 @@ class OnnxInt8Options(Schema):
 class _Exporting(Way[Any]):
     """What the ways have in common: what is checked before anything is computed."""
 
+    LAST = "which is a program that ONNX Runtime runs as a whole"
+
     def check(self, source: Source, options: Any) -> None:
         _check_exportable(source.outline)
 

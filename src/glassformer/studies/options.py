@@ -107,6 +107,8 @@ class FewLabelsOptions(Schema):
 
 
 GATE = "Gate"
+SECTIONS = ("data", "training", "shrink", "task_options", "evaluation")
+"""Sections of a recipe of `shrink` whose values can be given by their paths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +121,12 @@ class ShrinkOptions(Schema):
         Sequence[str] | None,
         Doc("Variants, separated by commas: half,int8,distilled+int8 (one after the other). Default: all ways."),
     ] = None
+    model: Annotated[str | None, Doc("Run folder or model to shrink, in place of the recipe's.")] = None
     output: Annotated[str | None, Doc("Output folder, with a folder for each variant.")] = None
-    settings: Annotated[Mapping[str, Any], Doc("Option of a variant, by its path: int4.group_size=64; repeatable.")] = (
-        field(default_factory=dict)
-    )
+    settings: Annotated[
+        Mapping[str, Any],
+        Doc("Option of a variant or value of the recipe, by its path: int4.group_size=64, data.limit=500; repeatable."),
+    ] = field(default_factory=dict)
     task: Annotated[str | None, Doc("Task of a model that is not a run: classify, tag, …")] = None
     data: Annotated[
         Sequence[str], Doc("Data files on which quality is measured; repeatable. Default: the validation rows.", DATA)
@@ -157,7 +161,7 @@ class ShrinkOptions(Schema):
 
     def apply(self, values: dict[str, Any]) -> None:
         """Override values of a recipe. Raises: ConfigError: a path goes through something that is no mapping."""
-        named: dict[str, Any] = {"task": self.task, "output": self.output}
+        named: dict[str, Any] = {name: getattr(self, name) for name in ("task", "model", "output")}
         named |= {f"shrink.{name}": getattr(self, name) for name in ("max_drop", "under", "within", "limit")}
         named |= {"data.train": [*self.train] or None, "data.ignore": [*self.ignore] or None}
         for path, value in named.items():
@@ -168,10 +172,14 @@ class ShrinkOptions(Schema):
         section = values["shrink"] = values.get("shrink") or {}
         if self.to is not None:
             section["variants"] = list(self.to)
-        if self.settings:
+        own = {path: x for path, x in self.settings.items() if path.partition(".")[0] in SECTIONS}
+        for path, value in own.items():
+            set_value(values, path, value)
+        settings = {path: x for path, x in self.settings.items() if path not in own}
+        if settings:
             given = section.get("variants")
             section["variants"] = variants = _by_name(given)
-        for path, value in self.settings.items():
+        for path, value in settings.items():
             variant, _, option = path.rpartition(".")
             if not any(f"{name}+".startswith(f"{variant}+") for name in variants):
                 made = f"variants are {', '.join(variants)}" if variants else "name it: to= " + variant

@@ -210,7 +210,13 @@ class FewerNeurons(Way[NeuronsOptions]):
         train_again(source, options.epochs, options.learning_rate, "neurons")
         source.model.save_pretrained(output)
         headings = ["neurons of a layer", "removed"]
-        return [Table(headings, [[f"{len(values[0]):,}", f"{len(values[0]) - count:,}"]], caption="Neurons")]
+        return [
+            Table(
+                headings,
+                [[f"{len(values[0]):,}", f"{len(values[0]) - count:,}"]],
+                caption="Neurons of feed-forward layers",
+            )
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +248,6 @@ class FewerLayers(Way[LayersOptions]):
             raise ConfigError(f"{asked}, and the model has {counted(len(names), 'layer')}; at least one must stay")
 
     def __call__(self, source: Source, options: LayersOptions, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
-        self.check(source, options)
         names, count = _layer_names(only_stack(source.model.network)), options.count
         with LayerChange(source.model.network) as change:
             run_calibration(source, "layers", progress)
@@ -255,7 +260,7 @@ class FewerLayers(Way[LayersOptions]):
         rows = [
             [name, number(change.values[layer]), "" if layer in stay else "yes"] for layer, name in enumerate(names)
         ]
-        return [Table(["layer", "change of the stream, 1 − cos", "removed"], rows, caption="Layers")]
+        return [Table(["layer", "change of the stream, 1 − cos", "removed"], rows, caption="What each layer changes")]
 
 
 def _layer_names(stack: Stack) -> list[str]:

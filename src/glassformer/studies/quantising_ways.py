@@ -101,7 +101,7 @@ class Int4Options(Schema):
 class _Quantising(Way[Any]):
     """What the ways have in common: what is checked before anything is computed."""
 
-    STORES_LEVELS = True
+    LAST = "which is quantised: its weights are stored as levels"
 
     def check(self, source: Source, options: Any) -> None:
         network, wide = source.outline.network, getattr(options, "wide", 0)
@@ -170,7 +170,6 @@ class Int4(_Quantising):
         return Scheme(4, options.group_size)
 
     def __call__(self, source: Source, options: Int4Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:
-        self.check(source, options)  # before minutes of calibration
         scheme = self.scheme(options)
         work = _Work(source, "int4", scheme, "wide", options.keep, options.wide, progress)
         inputs = {} if options.method == "nearest" else work.record(hessian=True)

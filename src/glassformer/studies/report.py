@@ -341,6 +341,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
 
     @property
     def title(self) -> str:
+        if own := self.facts.get("title"):
+            return str(own)
         by = (f"{name} ({_listed(self.factors[name])})" for name in self.varied)
         return f"{self.metric} by {', '.join(by)}"
 
@@ -588,7 +590,9 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
 
     @property
     def finding(self) -> str:
-        """The winner of the largest number, the first crossing, or what all changes together do."""
+        """What the evaluator says, the winner of the largest number, the first crossing, or what all changes do."""
+        if own := self.facts.get("finding"):
+            return str(own)
         if self.winners:
             return self.winners[-1].sentence(str(self.over))
         return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
@@ -646,6 +650,8 @@ def written_cost(name: str, value: float | None) -> str:
     if value is None or name == "seconds":
         return "" if value is None else clock(value)
     scaled = value / COSTS[name][2] if name in COSTS else value
+    if name in COSTS and 1e-3 <= scaled < 1e3:  # measured: a fourth digit is noise
+        return f"{scaled:.3g}"
     return f"{scaled:,.0f}" if scaled.is_integer() else number(scaled)
 
 

@@ -23,12 +23,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import torch
-
 from glassformer.data.sequence import RowSequence
 from glassformer.engine.prepare import PRECISIONS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.evaluation.bench_models import Measured, TimedSystem, measure
+from glassformer.evaluation.bench_models import Measured, TimedSystem, measure, usual_precision
+from glassformer.evaluation.compare.best_value import Costed, best_value
 from glassformer.evaluation.compare.costs import WARM_UP
 from glassformer.evaluation.runs import open_run
 from glassformer.files import as_path, file_sha256, nan_from_null, read_json_object, safe_repr
@@ -38,7 +37,7 @@ from glassformer.reports.report import plain
 from glassformer.reports.table import byte_amount
 from glassformer.runs.config import RunConfig, config_values, parse_config
 from glassformer.runs.data import read_splits, read_usable, sample_rows
-from glassformer.runs.folder import CONFIG, MODEL, read_config, seed_folder
+from glassformer.runs.folder import CONFIG, MODEL, read_config, run_name, seed_folder
 from glassformer.studies.cells import Cell, CellResult, scored
 from glassformer.studies.options import ShrinkOptions
 from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions, StudyReport
@@ -52,6 +51,8 @@ WORK = ".work"
 """Folder of trainings that are not finished, in the output."""
 VARIANT_NAME = re.compile(r"\w[\w.+-]*")
 """Of a variant, and of its folder."""
+NO_FASTER = 1.02
+"""Times as fast: less is within what two timings of one model differ by."""
 UNITS: Mapping[str, float] = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 TIMES: Mapping[str, float] = {"MS": 1.0, "S": 1e3}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
@@ -194,6 +195,7 @@ class ShrinkEvaluator(Evaluator):
         _check_output(folder, self.output)
         self.tries_all = plan.variants is None
         self.left_out: dict[str, str] = {}
+        self._checked: set[str] = set()
         if self.tries_all:
             usable = [name for name in WAYS if train is not None or not find_way(name).needs(find_way(name).parse({}))]
             plan = replace(plan, variants=usable)
@@ -215,11 +217,7 @@ class ShrinkEvaluator(Evaluator):
         return PlannedStudy([PlannedCell(cell[VARIANT], cell.seed, (cell.folder / CELL).is_file()) for cell in cells])
 
     def check(self, cells: Sequence[Cell]) -> str:
-        for name in self.variants:
-            try:
-                self._check_variant(name, self._outlined)
-            except (ConfigError, DataError, UnsupportedError) as error:
-                raise (UnsuitableWay(f"{name}: {error}", name) if self.tries_all else error) from error
+        self.check_variants()
         for cell in cells:  # a variant takes the place of its folder
             if cell.folder.is_dir() and any(cell.folder.iterdir()) and not (cell.folder / CELL).is_file():
                 raise ConfigError(
@@ -227,10 +225,22 @@ class ShrinkEvaluator(Evaluator):
                 )
         return f"{', '.join(self.variants)} of {self.folder}, measured on {len(self.validation):,} rows"
 
-    @cached_property
-    def _outlined(self) -> Source:
-        """The model as ways check their options by it."""
-        return self._source(self.folder, self.cells(None)[0])
+    def check_variants(self) -> None:
+        """Check by the model's sizes what can be made of it; each variant once.
+
+        Raises: ConfigError, DataError, UnsupportedError: a variant that was named cannot be made; of all ways those
+            that can are left.
+        """
+        source = self._source(self.folder, self.cells(None)[0])
+        assert source.outline  # which is refused for all ways where it is of a model that none can shrink
+        for name in [x for x in self.variants if x not in self._checked]:
+            try:
+                self._check_variant(name, source)
+            except (ConfigError, DataError, UnsupportedError) as error:
+                if not self.tries_all:
+                    raise
+                self.leave_out(name, f"{name}: {error}")
+            self._checked.add(name)
 
     def _check_variant(self, name: str, source: Source) -> None:
         """Raises: ConfigError, UnsupportedError: it cannot be made, as far as that can be known now."""
@@ -239,10 +249,10 @@ class ShrinkEvaluator(Evaluator):
             source.needed(rows, variant.way or name)
         if variant.begin is None:
             way.check(source, options)
-        elif levels := [x for x in self._chain(name)[:-1] if self._way(x).STORES_LEVELS]:
+        elif last := [x for x in self._chain(name)[:-1] if self._way(x).LAST]:
             raise ConfigError(
-                f"{name} begins with {levels[-1]}, which is quantised: its weights are stored as levels, of which no "
-                f"way makes another model; put {self.variants[levels[-1]].way} last"
+                f"{name} begins with {last[-1]}, {self._way(last[-1]).LAST}, of which no way makes another model; put "
+                f"{self.variants[last[-1]].way} last"
             )
 
     def _way(self, name: str) -> Way[Any]:
@@ -314,7 +324,7 @@ class ShrinkEvaluator(Evaluator):
                 if self.tries_all:  # the caller has not named this way, and it does not suit every model
                     raise UnsuitableWay(f"{name}: {error}", name) from error
                 raise
-            result = replace(result, costs={"seconds": perf_counter() - start, **result.costs})
+            result = replace(result, costs={**result.costs, "seconds": perf_counter() - start})
             shutil.rmtree(cell.folder, ignore_errors=True)  # of other settings
             if result.note:
                 cell.folder.mkdir(parents=True)
@@ -349,17 +359,21 @@ class ShrinkEvaluator(Evaluator):
                 self._make(begin, cell, made, progress)
                 source = made / begin
         progress.making(name)
-        return self._way(name)(self._source(source, cell), self._options(name), made / name, progress.rows)
+        way, options, given = self._way(name), self._options(name), self._source(source, cell)
+        if begin is not None:  # the sizes of what it begins with are known only now
+            way.check(given, options)
+        return way(given, options, made / name, progress.rows)
 
     def _measured(self, task: Task, precision: str | None, progress: StudyProgress, cell: Cell) -> Measured:
         name, timed = cell[VARIANT], None
         if name != ORIGINAL:
             known = self._measured_before(cell).costs["latency"]
-            timed = TimedSystem(self._original, usual_precision(self._original), known)
+            timed = TimedSystem(self._original, usual_precision(self._original.model.network), known)
         total = WARM_UP + self.plan.runs + len(self.validation)
         settings: dict[str, Any] = {"runs": self.plan.runs, "seed": self.config.training.seed, "timed": timed}
         with progress.rows(f"measuring {name}", total) as advance:
-            return measure(task, precision or usual_precision(task), self.validation, advance=advance, **settings)
+            precision = precision or usual_precision(task.model.network)
+            return measure(task, precision, self.validation, advance=advance, **settings)
 
     def _measured_before(self, cell: Cell) -> CellResult:
         """The result of the original with the seed of a cell."""
@@ -369,14 +383,14 @@ class ShrinkEvaluator(Evaluator):
         cost, latency = measured.cost, measured.latency
         costs = {
             "bytes": cost.bytes,
+            "latency": latency.p50,
+            "speed": measured.speed,
+            "p95": latency.p95,
+            "throughput": 1 / measured.seconds,
             "ram": cost.weights,
             "read": cost.read,
             "flops": cost.flops,
-            "latency": latency.p50,
-            "p95": latency.p95,
-            "throughput": 1 / measured.seconds,
-            "speed": measured.speed,
-        }
+        }  # what a narrow terminal shows first
         known = {name: float(value) for name, value in costs.items() if value is not None}
         return scored(measured.metrics, known, rows=self.validation.fingerprint)
 
@@ -408,6 +422,8 @@ class ShrinkEvaluator(Evaluator):
         ]
         facts = {
             "model": str(self.folder),
+            "title": f"{self._name}, smaller and faster",
+            "finding": self._finding(report, passed),
             "refused": list(report.notes),
             "refused_variants": [
                 cell[VARIANT] for cell in cells if cell[VARIANT] != ORIGINAL and cell.folder not in passed
@@ -421,9 +437,33 @@ class ShrinkEvaluator(Evaluator):
             *(f"left out: {why}" for why in self.left_out.values()),
             "speed: how many times as fast as the original. Each variant is timed in turn with it, row by row; "
             "latency, p95 and rows/s are as the machine was when the original was measured, so all can be compared",
+            *self._slower(report),
             "RAM, read: bytes of the weights, and of those that a row reads; FLOPs: of a row alone",
         ]
         return replace(report, facts=facts, notes=notes)
+
+    def _slower(self, report: StudyReport) -> list[str]:
+        """Which variants are not faster than the original, with the figures, in a sentence."""
+        speeds = {x.levels[VARIANT]: x.costs["speed"].value for x in report.points if x.levels[VARIANT] != ORIGINAL}
+        slow = [f"{name} ({speed:.2f} ×)" for name, speed in speeds.items() if speed < NO_FASTER]
+        return [f"no faster than the original on this machine: {', '.join(slow)}"] * bool(slow)
+
+    @property
+    def _name(self) -> str:
+        """What the model is called: its run, or its folder."""
+        return run_name(self.folder.parent if self.folder.name == MODEL else self.folder)
+
+    def _finding(self, report: StudyReport, passed: Sequence[Path]) -> str:
+        """The smallest and the fastest variant that are written and not worse than the original."""
+        costs = {x.levels[VARIANT]: x.costs for x in report.points}
+        written = {name for name in self.variants if any(x.relative_to(self.output).parts[0] == name for x in passed)}
+        differences = {x.second: x.difference for x in report.effects if x.metric == report.metric}
+        own = [
+            Costed(str(name), differences.get(str(name)), x["bytes"].value, x["latency"].value)
+            for name, x in costs.items()
+            if name == ORIGINAL or name in written
+        ]
+        return best_value(own[0], own[1:], report.metric, higher=report.higher)
 
 
 def _check_output(folder: Path, output: Path) -> None:
@@ -449,12 +489,6 @@ def _saved(path: Path) -> Mapping[str, Any]:
     return result
 
 
-def usual_precision(task: Task) -> str | None:
-    """The inference precision of weights as they are stored; None = the network runs as it is."""
-    kinds = {x.dtype for x in task.model.network.parameters() if x.is_floating_point()}
-    return {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(kinds.pop()) if len(kinds) == 1 else None
-
-
 # ------------------------------------------------------------------------------------------------------- from a recipe
 
 
@@ -471,6 +505,8 @@ def shrink_study(source: str | Path, options: ShrinkOptions | None = None, **rea
     options = options or ShrinkOptions()
     path = as_path(source, "source")
     recipe = path.suffix in (".yaml", ".yml") and path.is_file()
+    if options.model is not None and not recipe:
+        raise ConfigError(f"model= is of a recipe, and {source} is none; name one model, or a recipe and model=")
     values = read_config(path) if recipe else {"model": str(source), "shrink": {}}
     if "shrink" not in values:
         raise ConfigError(f"{source}: has no section `shrink`; name its variants there: shrink: {{variants: [int8]}}")
@@ -527,7 +563,7 @@ def shrink(
     assert isinstance(evaluator, ShrinkEvaluator)
     while True:
         try:
-            evaluator.check(evaluator.cells(options.seeds))  # before the output is made
+            evaluator.check_variants()  # before the output is made
             report = study.run(options.seeds, progress)
             break
         except UnsuitableWay as error:  # the others continue; what they have is not made again

@@ -31,8 +31,9 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 
+from glassformer.core.quantised import check_not_quantised
 from glassformer.data.sequence import RowSequence
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.evaluation.runs import trained_task
 from glassformer.files import safe_repr
 from glassformer.files.schema import Doc, Schema, parse
@@ -42,6 +43,7 @@ from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import Table
 from glassformer.runs.config import RunConfig
 from glassformer.tasks.base import Task
+from glassformer.weights.layout import find_program
 
 Options = TypeVar("Options")
 
@@ -83,8 +85,18 @@ class Source:
 
     @cached_property
     def outline(self) -> Model:
-        """The model without its weights, by which options are checked before minutes of work."""
-        return load(self.folder, device="meta")
+        """The model without its weights, by which options are checked before minutes of work.
+
+        Raises: UnsupportedError: it is a program of ONNX Runtime, which has no layers. ConfigError: it is quantised.
+        """
+        if (program := find_program(self.folder)) is not None:
+            raise UnsupportedError(
+                f"{program}: is run by ONNX Runtime as a whole, and no way makes another model of it; take the model "
+                "that it was exported from"
+            )
+        model = load(self.folder, device="meta")
+        check_not_quantised(model.network, "shrunk again")
+        return model
 
     def needed(self, rows: str, way: str) -> RowSequence:
         """Rows that a way cannot do without: "train", "calibration" or "validation".
@@ -103,12 +115,12 @@ class Way(ABC, Generic[Options]):
 
     OPTIONS: a dataclass of its options, each with its `Doc`
     NEEDS: rows that it cannot do without, whatever its options are: "train", "calibration"
-    STORES_LEVELS: whether it writes a quantised model, of which no way can make another
+    LAST: what it writes where no way can make another model of it, such as "which is quantised"; "" = one can
     """
 
     OPTIONS: ClassVar[type]
     NEEDS: ClassVar[tuple[str, ...]] = ()
-    STORES_LEVELS: ClassVar[bool] = False
+    LAST: ClassVar[str] = ""
 
     @abstractmethod
     def __call__(self, source: Source, options: Options, output: Path, progress: Bar = no_bar) -> Sequence[Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from torch import nn
 
+from glassformer import load
 from glassformer.cli.app import main
 from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.evaluation.bench_models import bench
@@ -78,6 +80,29 @@ def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.Mo
     assert plot.points[0].size == first.cost.bytes and plot.points[0].x.value == first.latency.p50
     written = json.loads(json.dumps(costs.to_dict(), allow_nan=False))
     assert written["kind"] == "comparison" and written["systems"][0]["differences"] == {}
+
+
+def test_variants_of_a_model_each_as_it_is_stored(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [tmp_path / "a" / "model", tmp_path / "b" / "model", tmp_path / "int8", tmp_path / "halved"]
+    for folder, dtype in zip(folders, ("float32", "bfloat16", "int8", "float16"), strict=True):
+        load(run / "model", dtype=dtype).save_pretrained(folder)
+    page = tmp_path / "page.html"
+    words = [run, *folders, "--task", "classify", "--column", "label=mood", "--runs", 3, "--html", page]
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = typed(capsys, *words)
+    assert code == 0 and "<title>Classify: run, a/model, b/model, int8 and 1 more</title>" in page.read_text()
+    for name in ("run", "a/model", "b/model", "int8", "halved"):
+        assert re.search(rf"^{name} +\d", out, re.MULTILINE), name
+    costs = out.partition("costs")[2]
+    assert costs.split()[:7] == ["rows", "MB", "median,", "p95", "speed", "ms", "a"]
+    # a precision that one of them cannot be in is refused before anything is measured
+    code, out, err = typed(capsys, *words, "--precision", "fp16")
+    assert code == 2 and not out
+    assert "precision is fp16, and b/model can be bf16 or int8; leave --precision out" in err.replace("\n", " ")
+    code, out, err = typed(capsys, run, folders[3], "--task", "classify", "--precision", "fp32")
+    assert code == 2 and "halved runs as it is stored alone" in err.replace("\n", " ")
 
 
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")

@@ -207,6 +207,36 @@ def test_a_trade_off_has_its_points_its_front_and_a_table(tab: Tabs, pages: dict
     assert figure.locator("tbody th").all_inner_texts() == ["fp32", "int8", "int4", "worse"]
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_names_of_a_crowded_trade_off_collide_with_nothing(tab: Tabs, tmp_path: Path, width: int) -> None:
+    """Variants of one model: nearly the same quality, and latencies next to each other."""
+
+    class Crowd(Compression):
+        """Ten of them."""
+
+        def charts(self) -> list[Chart]:
+            at = {"original": 8.2, "pruned": 8.2, "distilled": 5.0, "int8": 7.5, "int8-static": 7.3, "onnx": 6.3}
+            at |= {"onnx-int8": 3.9, "distilled+int8": 4.7, "int4": 17.6, "half": 6.6}
+            latency, score = Axis("latency", "ms", more=False, log=True), Axis("f1", more=True)
+            points = [Point(name, amount(x, 0), amount(0.94 + x / 1e4, 0.03), size=9.0) for name, x in at.items()]
+            return [TradeOff("f1 by latency", latency, score, points)]
+
+    page = tab().goto(write_page(tmp_path / "crowd.html", report_page(Crowd())))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(200)  # names move when the plot has another size
+    boxes = (
+        "each => each.map(x => (({left, right, top, bottom}) => [left, right, top, bottom])(x.getBoundingClientRect()))"
+    )
+    names = page.locator(".trade-off-plot .name:not([data-left-out])")
+    texts, covered = names.evaluate_all(boxes), page.locator(".trade-off-plot circle").evaluate_all(boxes)
+    assert len(texts) == 10 == len(covered)
+    for i, (left, right, top, bottom) in enumerate(texts):
+        for other in [*texts[:i], *texts[i + 1 :], *covered]:
+            assert right <= other[0] or other[1] <= left or bottom <= other[2] or other[3] <= top, names.nth(
+                i
+            ).inner_text()
+
+
 def test_texts_are_side_by_side_and_isolated(tab: Tabs, pages: dict[str, Path]) -> None:
     page = tab().goto(pages["plain"])
     texts = page.locator(".side-by-side .text")

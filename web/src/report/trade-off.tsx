@@ -138,23 +138,38 @@ const draw: DrawTradeOff = (data, Grid) => {
 
 globalThis.glassformerTradeOff = draw;
 
-/** Put each name next to its dot where it covers no dot and no other name; where there is no such place, leave it out. */
+const GAP = 4; // pixels between two names: closer together they read as one word
+const SIDES: [side: number, up: number][] = [[1, 1], [-1, 1], [1, -1], [-1, -1], [1, 0], [-1, 0]];
+// Where there is no room next to a dot, its name is lines above or below it, at the end of a line that leads there.
+const FURTHER: [side: number, up: number][] = [2, 3, 4, 5, 6].flatMap((lines) => [[1, lines], [-1, lines], [1, -lines], [-1, -lines]] as [number, number][]);
+const LINE = 15;
+
+/** Put each name where it covers no dot and no other name, as near to its dot as there is room; else leave it out. */
 function place(plot: Element): void {
   const frame = plot.getBoundingClientRect();
   const taken = [...plot.querySelectorAll("circle")].map((dot) => dot.getBoundingClientRect());
   // Names of the front come first: where there is no room for all, the others are left to the table.
   for (const name of [...plot.querySelectorAll(".name[data-best]"), ...plot.querySelectorAll(".name:not([data-best])")]) {
-    const room = Number(name.previousElementSibling?.getAttribute("r")) + 4;
-    const free = [[1, 1], [-1, 1], [1, -1], [-1, -1], [1, 0], [-1, 0]].some(([side, up]) => {
+    const dot = name.parentElement?.querySelector("circle") as SVGCircleElement;
+    const leader = name.parentElement?.querySelector(".leader") as SVGLineElement;
+    const radius = Number(dot.getAttribute("r"));
+    const at = ([side, up]: [number, number]): boolean => {
+      const near = Math.abs(up) < 2;
       name.setAttribute("text-anchor", side > 0 ? "start" : "end");
-      name.setAttribute("dx", String(side * (up ? room - 3 : room)));
-      name.setAttribute("dy", String(4 - up * room * 1.4));
+      name.setAttribute("dx", String(side * (up === 0 ? radius + 4 : near ? radius + 1 : radius)));
+      name.setAttribute("dy", String(4 - up * (near ? (radius + 4) * 1.4 : LINE) - (near ? 0 : Math.sign(up) * radius)));
       const box = name.getBoundingClientRect();
       const inside = box.left >= frame.left && box.right <= frame.right && box.top >= frame.top - 14 && box.bottom <= frame.bottom;
-      return inside && !taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
-    });
-    name.toggleAttribute("data-left-out", !free);
-    if (free) taken.push(name.getBoundingClientRect());
+      return inside && !taken.some((other) => box.left < other.right + GAP && other.left < box.right + GAP && box.top < other.bottom && other.top < box.bottom);
+    };
+    const place = [...SIDES, ...FURTHER].find(at);
+    name.toggleAttribute("data-left-out", !place);
+    leader.toggleAttribute("data-left-out", !place || Math.abs(place[1]) < 2);
+    if (!place) continue;
+    const [box, center] = [name.getBoundingClientRect(), dot.getBoundingClientRect()];
+    taken.push(box);
+    const ends = { x1: (center.left + center.right) / 2, y1: (center.top + center.bottom) / 2, x2: place[0] > 0 ? box.left - 1 : box.right + 1, y2: (box.top + box.bottom) / 2 };
+    for (const [end, value] of Object.entries(ends)) leader.setAttribute(end, (value - (end[0] === "x" ? frame.left : frame.top)).toFixed(1));
   }
 }
 
@@ -177,6 +192,7 @@ function Mark({ point, x, down, radius, best }: MarkProps) {
       {finite(point.y.low) && finite(point.y.high) && (
         <line class="range" x1={percent(across)} x2={percent(across)} y1={inside(down(point.y.low))} y2={inside(down(point.y.high))} />
       )}
+      <line class="leader" data-left-out />
       <circle cx={percent(across)} cy={percent(below)} r={radius}>
         <title>{`${point.name}: ${point.x.text}, ${point.y.text}`}</title>
       </circle>

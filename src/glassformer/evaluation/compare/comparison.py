@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from glassformer.evaluation.compare.best_value import Costed, best_value
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, minutes
 from glassformer.reports.charts import Axis, Chart, Passages, Point, TradeOff
 from glassformer.reports.report import Report
@@ -14,6 +15,8 @@ from glassformer.tasks.metrics.metric import Interval
 
 MAX_TEXT = 600
 """Characters of a text in a table; the page and the JSON have all."""
+TITLE_NAMES = 4
+"""Systems that a title names; of more it says how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,9 @@ class Comparison(Report, kind="comparison"):
 
     @property
     def title(self) -> str:
-        return f"{self.task.capitalize()}: {', '.join(one.name for one in self.systems if one.seeds)}"
+        names = [one.name for one in self.systems if one.seeds]
+        rest = f" and {len(names) - TITLE_NAMES} more" if len(names) > TITLE_NAMES else ""
+        return f"{self.task.capitalize()}: {', '.join(names[:TITLE_NAMES])}{rest}"
 
     def systems_with(self, metric: str) -> list[ComparedSystem]:
         """The systems that have a metric."""
@@ -130,7 +135,12 @@ class Comparison(Report, kind="comparison"):
 
     @property
     def finding(self) -> str:
-        """The best run by the main metric, and whether its difference to the first could be chance."""
+        """The best run by the main metric, and whether its difference to the first could be chance.
+
+        Where latencies were measured: the smallest and the fastest that are not worse than the first.
+        """
+        if value := self._best_value():
+            return value
         runs = [
             one for one in self.systems_with(self.metric) if one.seeds and math.isfinite(one.metrics[self.metric].value)
         ]
@@ -155,6 +165,24 @@ class Comparison(Report, kind="comparison"):
             return f"{first.name} and {other.name} have the same {self.metric}."
         return f"{best.name} has a better {self.metric} than {worse.name}, by {size}{chance}."
 
+    def _best_value(self) -> str:
+        """The smallest and the fastest system that are not worse than the first; "" = latencies were not measured."""
+        runs = [one for one in self.systems_with(self.metric) if one.seeds]
+        if runs[:1] != self.systems[:1] or any(one.latency is None for one in runs):
+            return ""
+        costed = [
+            Costed(one.name, one.differences.get(self.metric), one.cost.bytes, one.latency.p50)
+            for one in runs
+            if one.latency is not None
+        ]
+        return best_value(costed[0], costed[1:], self.metric, higher=self.higher)
+
+    def _speed(self, one: ComparedSystem) -> str:
+        """How many times as fast as the first system it is, by the medians of single rows."""
+        first = self.systems[0].latency
+        known = first is not None and one.latency is not None and one.latency.p50 > 0 and len(self.systems) > 1
+        return f"{first.p50 / one.latency.p50:.2f} ×" if known and first and one.latency else ""
+
     def charts(self) -> list[Chart]:
         """The metric over the latency, where it was measured; the area of a dot is the size of the files."""
         metric, timed = self.metric, [one for one in self.systems_with(self.metric) if one.latency is not None]
@@ -174,10 +202,11 @@ class Comparison(Report, kind="comparison"):
         return [TradeOff(f"{metric} by latency; area: size on disk", latency, quality, points)]
 
     def cost_table(self) -> Table:
-        """The costs of each system; columns without a value are left out.
+        """The costs of each system, what decides between them first; columns without a value are left out.
 
         minutes: of training · MB: on disk · RAM, read: of the weights, and those that a row reads
-        ms a row: in batches · ms alone: latency of one row at a time
+        median, p95, ms alone: latency of one row at a time · speed: the first's median divided by it
+        ms a row: in batches
         words, seconds: of a generated text, on average
         """
         columns: dict[str, Callable[[ComparedSystem], str]] = {
@@ -190,14 +219,15 @@ class Comparison(Report, kind="comparison"):
             "steps": lambda one: _formatted(one.cost.steps, ",d"),
             "parameters": lambda one: _formatted(one.cost.parameters, ",d"),
             "MB": lambda one: "" if one.cost.bytes is None else f"{one.cost.bytes / 1e6:,.1f}",
-            "RAM, MB": lambda one: "" if one.cost.weights is None else f"{one.cost.weights / 1e6:,.1f}",
-            "read, MB": lambda one: "" if one.cost.read is None else f"{one.cost.read / 1e6:,.1f}",
-            "FLOPs": lambda one: "" if one.cost.flops is None else flops_amount(one.cost.flops),
+            "median, p95": lambda one: "" if (x := one.latency) is None else f"{x.p50:.1f}, {x.p95:.1f}",
+            "speed": self._speed,
             "ms a row": lambda one: (
                 "" if one.words is not None else _formatted(one.seconds_per_row and 1000 * one.seconds_per_row, ".3g")
             ),
+            "RAM, MB": lambda one: "" if one.cost.weights is None else f"{one.cost.weights / 1e6:,.1f}",
+            "read, MB": lambda one: "" if one.cost.read is None else f"{one.cost.read / 1e6:,.1f}",
+            "FLOPs": lambda one: "" if one.cost.flops is None else flops_amount(one.cost.flops),
             "ms alone": lambda one: "" if (x := one.latency) is None else f"{x.mean:.1f} ± {x.std:.1f}",
-            "median, p95": lambda one: "" if (x := one.latency) is None else f"{x.p50:.1f}, {x.p95:.1f}",
         }
         runs = [one for one in self.systems if one.seeds]
         known = {name: cells for name, f in columns.items() if any(cells := [f(one) for one in runs])}

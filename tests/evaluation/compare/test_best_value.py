@@ -1,0 +1,44 @@
+"""The sentence above a table of costs: what is smaller or faster, and not worse."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.evaluation.compare.best_value import Costed, best_value
+from glassformer.tasks.metrics.metric import Interval
+
+FIRST = Costed("original", None, 91e6, 8.0)
+EQUAL = Costed("int8", Interval(-0.001, -0.003, 0.001), 24e6, 7.0)
+FAST = Costed("onnx", Interval(0.0, 0.0, 0.0), 92e6, 4.0)
+WORSE = Costed("pruned", Interval(-0.02, -0.03, -0.01), 5e6, 1.0)
+LARGER = Costed("wide", Interval(0.01, 0.005, 0.02), 100e6, 9.0)
+
+
+def test_the_smallest_and_the_fastest_that_are_not_worse() -> None:
+    assert best_value(FIRST, [EQUAL, FAST, WORSE, LARGER], "f1", higher=True) == (
+        "Of those not worse than original beyond chance, int8 is the smallest (24.0 MB instead of 91.0 MB, f1 -0.001 "
+        "[-0.003, +0.001]) and onnx is the fastest (2 × as fast, f1 +0.000 [+0.000, +0.000])."
+    )
+    alone = best_value(FIRST, [EQUAL, WORSE], "f1", higher=True)
+    assert "int8 is the smallest and the fastest (24.0 MB instead of 91.0 MB, 1.14 × as fast, f1 -0.001" in alone
+
+
+def test_where_lower_is_better_a_rise_is_worse() -> None:
+    risen = Costed("risen", Interval(0.02, 0.01, 0.03), 5e6, 1.0)
+    assert "pruned is the smallest" in best_value(FIRST, [risen, WORSE], "loss", higher=False)
+    assert best_value(FIRST, [risen], "loss", higher=False).startswith("None is as good as original by the loss")
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([WORSE], "None is as good as original by the f1: it is worse, beyond chance."),
+        ([WORSE, WORSE], "None is as good as original by the f1: every other is worse, beyond chance."),
+        ([LARGER, WORSE], "None is smaller or faster than original without a worse f1, beyond chance."),
+        ([], ""),
+        ([Costed("unknown", Interval(0.0), None, None)], ""),
+        ([Costed("other rows", None, 1e6, 1.0)], ""),
+    ],
+)
+def test_none_is_said_where_there_is_none(others: list[Costed], expected: str) -> None:
+    assert best_value(FIRST, others, "f1", higher=True) == expected
