@@ -20,7 +20,6 @@ nearest neighbor search using Hierarchical Navigable Small World graphs".
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,9 +31,9 @@ import numpy as np
 from glassformer.errors import DataError
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
-from glassformer.retrieval.bm25 import K1, B, frequent_score, scores_by_term, term_weights
+from glassformer.retrieval.bm25 import K1, B, frequent_score, term_weights
 from glassformer.retrieval.postgres_database import PostgresDatabase
-from glassformer.retrieval.store import EVERYTHING, TOGETHER, VERSION, Filter, Scored, Store, StoreSettings, TermScore
+from glassformer.retrieval.store import EVERYTHING, TOGETHER, VERSION, Filter, Scored, Store, StoreSettings
 from glassformer.retrieval.words import query_terms
 
 APPROXIMATE_FROM = 100_000
@@ -137,8 +136,7 @@ def create_tables(database: PostgresDatabase, settings: StoreSettings) -> Postgr
             there.rename_model(settings)
             _remove_tables(database, {tables})
             return there
-    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
-    store = PostgresStore(database, f"passages_{digest}", settings)
+    store = PostgresStore(database, f"passages_{settings.digest()}", settings)
     if tables is None:
         store.switch()
     _remove_tables(database, {tables, store.tables})
@@ -178,6 +176,8 @@ class PostgresStore(Store):
     Args:
         settings: of a new store; None = it is there
     """
+
+    NUMBERS = ">f2"
 
     def __init__(self, database: PostgresDatabase, tables: str, settings: StoreSettings | None = None) -> None:
         super().__init__()
@@ -303,9 +303,8 @@ class PostgresStore(Store):
     def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
         with self._errors(), self._reading():
             total, terms = self._get("passages"), self._get("terms")
-            counts = {
-                term: self._frequency(term) for term in map(_short, query_terms(question, self.settings.language))
-            }
+            asked = map(_short, query_terms(question, self.settings.language))
+            counts = {term: self._frequency(term) for term in asked}
             weights = term_weights(total, counts)
             if not weights:
                 return []
@@ -369,20 +368,8 @@ class PostgresStore(Store):
         ranked = RANKED.format(k=f"{K1 + 1}::float8", norm=norm, within=within, same=same)
         return self._run(ranked, (*given, *values, float(rest) * (1 + 1e-9), limit - 1))
 
-    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
-        with self._errors(), self._reading():
-            total, terms = self._get("passages"), self._get("terms")
-            counts = {term: self._frequency(_short(term)) for term in query_terms(question, self.settings.language)}
-            rows = self._for_each("SELECT id, headings, text FROM passages WHERE id IN ({})", list(map(int, ids)))
-            listed = {id: self._terms(headings, text) for id, headings, text in rows}
-        weights = term_weights(total, counts)
-        return [
-            [
-                TermScore(term, counts[term], weights[term], tf, score)
-                for term, tf, score in scores_by_term(listed.get(int(id), []), weights, terms / max(1, total))
-            ]
-            for id in ids
-        ]
+    def _term_counts(self, asked: Sequence[str]) -> dict[str, int]:
+        return {term: self._frequency(_short(term)) for term in asked}
 
     def _frequency(self, term: str) -> int:
         """In how many passages a term is."""
@@ -418,15 +405,11 @@ class PostgresStore(Store):
             )
         return [(int(id), float(score)) for id, score in rows]
 
-    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        read = np.full((len(ids), self.settings.width), np.nan, np.float16)
-        places = {int(id): place for place, id in enumerate(ids)}
-        with self._errors(), self._lock:
-            query = "SELECT passage, vector FROM vectors WHERE passage = ANY(?)"
-            rows = self.database.run(query, (list(places),), binary=True)
-        for id, data in rows:  # its first 4 bytes are the width
-            read[places[id]] = np.frombuffer(data, ">f2", offset=4)
-        return read
+    def _stored_vectors(self, ids: Sequence[int]) -> list[tuple[int, bytes]]:
+        rows = self.database.run(
+            "SELECT passage, vector FROM vectors WHERE passage = ANY(?)", (list(ids),), binary=True
+        )
+        return [(id, data[4:]) for id, data in rows]  # the first 4 bytes are the width
 
     # ------------------------------------------------------------------------------------------------- database
 

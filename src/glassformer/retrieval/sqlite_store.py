@@ -18,7 +18,6 @@ Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM2
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 import sqlite3
@@ -48,7 +47,6 @@ from glassformer.retrieval.store import (
     Scored,
     Store,
     StoreSettings,
-    TermScore,
 )
 from glassformer.retrieval.vectors import ExactVectors, VectorSearch
 
@@ -159,8 +157,7 @@ def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
     Raises: DataError: the folder cannot be made.
     """
     make_folder(folder)
-    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
-    file = f"passages-{digest}.sqlite"
+    file = f"passages-{settings.digest()}.sqlite"
     if is_store_folder(folder):
         answering = _answering(folder)
         there = SqliteStore(folder, answering, settings if answering == file else None)  # empty: its writer was killed
@@ -185,6 +182,8 @@ class SqliteStore(Store):
     Args:
         settings: of a new database; None = it is there
     """
+
+    NUMBERS = "<f2"
 
     def __init__(self, folder: Path, file: str, settings: StoreSettings | None = None) -> None:
         super().__init__()
@@ -318,10 +317,6 @@ class SqliteStore(Store):
         with self._errors(), self._reading():
             return self._words.search(question, limit, *self._condition(only))
 
-    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
-        with self._errors(), self._reading():
-            return self._words.term_scores(question, ids)
-
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
         condition, values = self._condition(only)
         if condition:
@@ -368,18 +363,15 @@ class SqliteStore(Store):
             while some := rows.fetchmany(LOADED_TOGETHER):
                 stop = start + len(some)
                 ids[start:stop] = [id for id, _ in some]
-                vectors[start:stop] = _vectors_in([blob for _, blob in some], self.settings.width)
+                vectors[start:stop] = self._vectors_in([blob for _, blob in some])
                 start = stop
         return ids, vectors
 
-    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        read = np.full((len(ids), self.settings.width), np.nan, np.float16)
-        places = {int(id): place for place, id in enumerate(ids)}
-        with self._errors(), self._reading():
-            rows = list(self._for_each("SELECT passage, vector FROM vectors WHERE passage IN ({})", list(places)))
-        if rows:
-            read[[places[id] for id, _ in rows]] = _vectors_in([blob for _, blob in rows], self.settings.width)
-        return read
+    def _term_counts(self, asked: Sequence[str]) -> dict[str, int]:
+        return self._words.counts(asked)
+
+    def _stored_vectors(self, ids: Sequence[int]) -> list[tuple[int, bytes]]:
+        return self._for_each("SELECT passage, vector FROM vectors WHERE passage IN ({})", ids)
 
     # ------------------------------------------------------------------------------------------------- database
 
@@ -443,8 +435,3 @@ class SqliteStore(Store):
             raise DataError(
                 f"{where}: the database is damaged, or was copied in part: {reason}; {COPIED_IN_PART}"
             ) from error
-
-
-def _vectors_in(blobs: list[bytes], width: int) -> np.ndarray:
-    """Vectors as they are stored. [n, D] float16"""
-    return np.frombuffer(b"".join(blobs), "<f2").reshape(len(blobs), width)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
@@ -28,7 +28,7 @@ from glassformer.errors import DataError
 from glassformer.retrieval.bm25 import K1, frequent_score, scores_by_term, term_weights
 from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
 from glassformer.retrieval.mapped import damaged, warn_of_damage
-from glassformer.retrieval.store import Scored, TermScore
+from glassformer.retrieval.store import Scored
 from glassformer.retrieval.words import match_expression, query_terms
 
 INDEXED_FROM = 1_000
@@ -217,24 +217,13 @@ class WordSearch:
                 state = self.state()
         return self._by_fts(state, asked, limit, condition, values)
 
-    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
-        """What each term of a question adds to the score of each passage."""
-        asked, state = query_terms(question, self._language), self.state()
-        for term in set(asked) - state.counts.keys():
-            state.counts[term] = self._count(term)
-        weights = term_weights(state.passages, {term: state.counts[term] for term in asked})
-        return [
-            [
-                TermScore(term, state.counts[term], weights[term], tf, score)
-                for term, tf, score in self._by_term(id, weights, state.mean_length)
-            ]
-            for id in ids
-        ]
+    def counts(self, asked: Sequence[str], counting: Callable[[str], int] | None = None) -> dict[str, int]:
+        """In how many passages each of some terms is, counted once an edition; by FTS5 unless it is said how."""
+        known, counting = self.state().counts, counting or self._count
+        return {term: known[term] if term in known else known.setdefault(term, counting(term)) for term in asked}
 
     def _by_fts(self, state: WordState, asked: list[str], limit: int, condition: str, values: Sequence[Any]) -> Scored:
-        for term in set(asked) - state.counts.keys():
-            state.counts[term] = self._count(term)
-        weights = term_weights(state.passages, {term: state.counts[term] for term in asked})
+        weights = term_weights(state.passages, self.counts(asked))
         if not weights:
             return []
         within = f" AND rowid IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
@@ -267,11 +256,13 @@ class WordSearch:
         self, state: WordState, index: InvertedIndex, asked: list[str], limit: int, allowed: np.ndarray | None
     ) -> Scored:
         lists = {term: index.postings(term) for term in asked}
-        for term in set(asked) - state.counts.keys():
+
+        def count(term: str) -> int:
             rows = lists[term].rows
             there = len(rows) if state.present is None else int(state.present[rows].sum())
-            state.counts[term] = there + (self._count(term, index.newest) if state.newer else 0)
-        weights = term_weights(state.passages, {term: state.counts[term] for term in asked})
+            return there + (self._count(term, index.newest) if state.newer else 0)
+
+        weights = term_weights(state.passages, self.counts(asked, count))
         rows_allowed = state.present
         if allowed is not None:
             within = index.holds(allowed)
@@ -330,14 +321,8 @@ class WordSearch:
 
     def _score(self, id: int, weights: Mapping[str, float], mean_length: float) -> float:
         """The BM25 score of a passage, from its text."""
-        return sum(score for *_, score in self._by_term(id, weights, mean_length))
-
-    def _by_term(self, id: int, weights: Mapping[str, float], mean_length: float) -> Iterator[tuple[str, int, float]]:
-        """The terms that a passage has: how often, and what they add to its score."""
-        query = "SELECT headings, text FROM passages WHERE id = ?"
-        row = self._database.execute(query, (id,)).fetchone()
-        listed = self._terms_of(*row) if row else []  # another process may have removed it since it was searched
-        yield from scores_by_term(listed, weights, mean_length)
+        (row,) = self._database.execute("SELECT headings, text FROM passages WHERE id = ?", (id,))
+        return sum(score for *_, score in scores_by_term(self._terms_of(*row), weights, mean_length))
 
 
 def _order(scored: tuple[int, float]) -> tuple[float, int]:

@@ -17,20 +17,22 @@ What databases do in different ways is abstract: running a statement, storing an
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from glassformer.files.schema import Schema
 from glassformer.reports.report import plain
+from glassformer.retrieval.bm25 import scores_by_term, term_weights
 from glassformer.retrieval.passage import Passage, PassageMatch
-from glassformer.retrieval.words import stemmer_version, terms
+from glassformer.retrieval.words import query_terms, stemmer_version, terms
 
 VERSION = 1
 """Of what a store holds; raised where a table or key gets another meaning."""
@@ -38,6 +40,8 @@ TOGETHER = 500
 """Values of a statement: SQLite has a limit of them."""
 DESCRIBED = ("model", "revision", "size", "overlap", "language", "prompt")
 """Settings that say in words what differs between stores."""
+COLUMNS = ("p.id", *"title start stop line page page_starts verbatim headings text".split())
+"""What a `PassageMatch` has as it is stored."""
 SAME_COSINE = 0.9999
 """Least cosine of two probes of one model: 32-bit numbers differ by some 1e-6, a precision of 8 bits by 1e-3."""
 
@@ -81,6 +85,10 @@ class StoreSettings(Schema):
         one, two = np.array(self.probe), np.array(other.probe)
         lengths = float(np.linalg.norm(one) * np.linalg.norm(two))
         return one.shape == two.shape and float(one @ two) >= SAME_COSINE * lengths
+
+    def digest(self) -> str:
+        """What passages of these settings are named by."""
+        return hashlib.sha256(json.dumps(plain(self), sort_keys=True).encode()).hexdigest()[:12]
 
     def differences(self, other: StoreSettings) -> str:
         """What of these settings is not as in others, in words."""
@@ -162,6 +170,9 @@ class Store(ABC):
     settings: what its passages were made with
     """
 
+    NUMBERS: ClassVar[str]
+    """Type of the numbers of stored vectors."""
+
     settings: StoreSettings
 
     def __init__(self) -> None:
@@ -180,16 +191,8 @@ class Store(ABC):
         """BM25: passages by the words that they share with a question."""
 
     @abstractmethod
-    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
-        """Which terms of a question each of these passages has, and what they add to its score by `search_words`."""
-
-    @abstractmethod
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
         """Dense search: passages by the similarity of their vectors with that of a question. [D]"""
-
-    @abstractmethod
-    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Vectors of passages; a row of NaN = it is gone. [n, D] float16"""
 
     # ------------------------------------------------------------------------------------------------- a database
 
@@ -224,6 +227,14 @@ class Store(ABC):
     @abstractmethod
     def _index_words(self, content: int, *, remove: bool = False) -> None:
         """Add the words of a content to the full-text index, which counts complete contents alone; or remove them."""
+
+    @abstractmethod
+    def _term_counts(self, asked: Sequence[str]) -> dict[str, int]:
+        """In how many passages each of some terms is."""
+
+    @abstractmethod
+    def _stored_vectors(self, ids: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Vectors as they are stored, each with its id; those that are gone are left out."""
 
     @abstractmethod
     def _has_metadata(self, column: str) -> str:
@@ -380,44 +391,56 @@ class Store(ABC):
         """Passages by id, with their documents; without those that are gone. Scores are to be set."""
         with self._errors(), self._reading():
             rows = self._for_each(
-                "SELECT p.id, content, start, stop, line, page, page_starts, verbatim, "
-                "headings, p.metadata, text, title, c.metadata, CASE WHEN line = 0 AND page = 0 AND EXISTS "
-                "(SELECT 1 FROM passages o WHERE o.content = p.content AND o.id <> p.id) "
+                f"SELECT content, c.metadata, p.metadata, {', '.join(COLUMNS)}, CASE WHEN line = 0 AND page = 0 "
+                "AND EXISTS (SELECT 1 FROM passages o WHERE o.content = p.content AND o.id <> p.id) "
                 "THEN (SELECT COUNT(*) FROM passages n WHERE n.content = p.content AND n.id <= p.id) ELSE 0 END "
                 "FROM passages p JOIN contents c ON c.id = content WHERE p.id IN ({})",
-                list(dict.fromkeys(map(int, ids))),
+                ids,
             )
-            by_id = {row[0]: row[1:] for row in rows}
             names: dict[int, list[str]] = {}
-            for name, content in self._for_each(
-                "SELECT name, content FROM documents WHERE content IN ({}) ORDER BY name",
-                list({row[0] for row in by_id.values()}),
-            ):
+            of_contents = "SELECT name, content FROM documents WHERE content IN ({}) ORDER BY name"
+            for name, content in self._for_each(of_contents, [row[0] for row in rows]):
                 names.setdefault(content, []).append(name)
-        listed = []
-        for id in map(int, ids):
-            if id not in by_id or by_id[id][0] not in names:
-                continue
-            content, start, stop, line, page, page_starts, verbatim, *texts = by_id[id]
-            headings, metadata, text, title, of_document, number = texts
-            first, *others = names[content]
-            listed.append(
-                PassageMatch(
-                    **{
-                        "id": id,
-                        "score": 0.0,
-                        "file": first,
-                        "also": others,
-                        "title": title,
-                        "text": text,
-                        "number": number,
-                    },
-                    **{"start": start, "stop": stop, "line": line, "page": page, "headings": json.loads(headings)},
-                    **{"page_starts": json.loads(page_starts), "verbatim": bool(verbatim)},
-                    metadata={**json.loads(of_document), **json.loads(metadata)},
-                )
-            )
-        return listed
+        listed = {}
+        for content, of_document, of_passage, *values in rows:
+            if content in names:
+                stored = {name.removeprefix("p."): x for name, x in zip((*COLUMNS, "number"), values, strict=True)}
+                stored |= {name: json.loads(stored[name]) for name in ("headings", "page_starts")}
+                stored["verbatim"] = bool(stored["verbatim"])
+                metadata = {**json.loads(of_document), **json.loads(of_passage)}
+                file, *also = names[content]
+                listed[stored["id"]] = PassageMatch(score=0.0, file=file, also=also, metadata=metadata, **stored)
+        return [listed[id] for id in map(int, ids) if id in listed]
+
+    def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Vectors of passages; a row of NaN = it is gone. [n, D] float16"""
+        read = np.full((len(ids), self.settings.width), np.nan, np.float16)
+        places = {int(id): place for place, id in enumerate(ids)}
+        with self._errors(), self._reading():
+            rows = self._stored_vectors(list(places))
+        if rows:
+            read[[places[id] for id, _ in rows]] = self._vectors_in([data for _, data in rows])
+        return read
+
+    def _vectors_in(self, stored: Sequence[bytes]) -> np.ndarray:
+        """[n, D] float16, or that of the other byte order"""
+        return np.frombuffer(b"".join(stored), self.NUMBERS).reshape(len(stored), self.settings.width)
+
+    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
+        """Which terms of a question each of these passages has, and what they add to its score by `search_words`."""
+        with self._errors(), self._reading():
+            passages, total = self._get("passages"), self._get("terms")
+            counts = self._term_counts(query_terms(question, self.settings.language))
+            rows = self._for_each("SELECT id, headings, text FROM passages WHERE id IN ({})", ids)
+            texts = {id: self._terms(headings, text) for id, headings, text in rows}
+        weights = term_weights(passages, counts)
+        return [
+            [
+                TermScore(term, counts[term], weights[term], tf, score)
+                for term, tf, score in scores_by_term(texts.get(int(id), []), weights, total / max(1, passages))
+            ]
+            for id in ids
+        ]
 
     def metadata_names(self) -> list[str]:
         """The names of the metadata that some document or passage has."""
@@ -445,11 +468,13 @@ class Store(ABC):
         with self._errors(), self._lock:
             return self._run(query, values)
 
-    def _for_each(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
-        """The rows of a query for each of any number of values, which go where it has `{}`."""
-        for start in range(0, len(values), TOGETHER):
-            some = values[start : start + TOGETHER]
-            yield from self._run(query.format(", ".join("?" * len(some))), some)
+    def _for_each(self, query: str, ids: Sequence[int]) -> list[Any]:
+        """The rows of a query for each of any number of ids, which go where it has `{}`."""
+        distinct, rows = list(dict.fromkeys(map(int, ids))), []
+        for start in range(0, len(distinct), TOGETHER):
+            some = distinct[start : start + TOGETHER]
+            rows += self._run(query.format(", ".join("?" * len(some))), some)
+        return rows
 
     def _get(self, name: str) -> Any:
         return json.loads(self._all("SELECT value FROM settings WHERE name = ?", (name,))[0][0])
