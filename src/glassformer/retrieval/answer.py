@@ -179,22 +179,20 @@ def ask(
         reader = load_reader(options, retriever.store.settings.language)
     timer = StageTimer(result.stages)
     if reader is None:
-        with timer.stage("nearest sentence", [0]):
-            begin, end, score = nearest_sentence(question, result.matches[0], retriever)
+        begin, end, score = timer(
+            "nearest sentence", lambda: nearest_sentence(question, result.matches[0], retriever), lambda nearest: 1
+        )
         return _answer(result, 0, begin, end, score, stages=timer.stages, notes=[*result.notes, NO_READER])
     if isinstance(reader, GenerativeReader):
         return _written(result, reader, timer)
-    spans: list[PassageSpan] = []
-    with timer.stage("read", spans):
-        some, boundaries = _spans(reader, question, result.matches, 1 + OTHERS)
-        spans += some
-    first, *others = spans
-    more: dict[str, Any] = {
-        "stages": timer.stages,
-        "others": [x for x in others if x.answered],
-        "boundaries": boundaries,
-    }
-    return _answer(result, first.passage, first.start, first.stop, round(first.score, 4), **more)
+    of_spans = reader
+    (first, *others), boundaries = timer(
+        "read", lambda: _spans(of_spans, question, result.matches, 1 + OTHERS), lambda read: len(read[0])
+    )
+    return _answer(
+        result, first.passage, first.start, first.stop, round(first.score, 4), stages=timer.stages,
+        others=[x for x in others if x.answered], boundaries=boundaries,
+    )  # fmt: skip
 
 
 def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> AnyReader:

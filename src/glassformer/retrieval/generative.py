@@ -280,12 +280,8 @@ class GenerativeReader:
         Raises: as `prompt`.
         """
         timer = timer or StageTimer()
-        with timer.stage("prompt", read := []):
-            prompt = self.prompt(question, passages)
-            read += prompt.texts
-        with timer.stage("write", tokens := []):
-            written, ended = self._write(prompt)
-            tokens += written
+        prompt = timer("prompt", lambda: self.prompt(question, passages), lambda made: len(made.texts))
+        written, ended = timer("write", lambda: self._write(prompt), lambda made: len(made[0]))
         notes = []
         if prompt.cut:
             notes.append(f"passages that were cut to the model's window: {', '.join(str(i + 1) for i in prompt.cut)}")
@@ -293,8 +289,7 @@ class GenerativeReader:
             notes.append(
                 f"{len(prompt.texts)} of {len(passages)} passages fit the model's window of {self.window} tokens"
             )
-        with timer.stage("check", sentences := []):
-            sentences += self.checked(question, prompt, self.sentences(written, ended))
+        sentences = timer("check", lambda: self.checked(question, prompt, self.sentences(written, ended)))
         if not ended:
             is_shown = any(sentence.text.endswith("…") for sentence in sentences)
             left_out = "" if is_shown else "; an unfinished sentence is left out"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 READER_WEIGHT = 0.2
 """Weight of the reader in the joint score: of tenths the best for BM25 and for dense search (docs/tasks.md)."""
-
-
 LEAST_CHANCE = 0.0005
 """That an answer begins or ends with a word, from which on the word is listed."""
 
@@ -164,12 +162,7 @@ class Reader:
         if not passages:
             return [], []
         windows = self._windows(question, passages)
-        spans: list[PassageSpan] = []
-        for span in self._ranked(windows, passages):
-            if not any(_overlap(span, other, passages) for other in spans):
-                spans.append(span)
-            if len(spans) == top:
-                break
+        spans = _apart(self._ranked(windows, passages), passages, top)
         if none := self._no_answer(windows, spans):
             spans = [none, *spans][:top]
         if spans and len(spans) < top:
@@ -271,11 +264,7 @@ class RelevanceReader:
                 place = places[first][0], places[last][1]
                 spans.append(_span(number, passage, place, score=chances[number] + chance, span_score=chance))
         spans.sort(key=lambda span: -span.score)
-        apart: list[PassageSpan] = []
-        for span in spans:
-            if not any(_overlap(span, other, passages) for other in apart):
-                apart.append(span)
-        return apart[:top] or [PassageSpan(text="", passage=None, score=0.0, span_score=0.0)]
+        return _apart(spans, passages, top) or [PassageSpan(text="", passage=None, score=0.0, span_score=0.0)]
 
 
 def _span(
@@ -284,16 +273,9 @@ def _span(
     """An answer at a place of a passage."""
     start, stop = place
     return PassageSpan(
-        text=passage.text[start:stop],
-        passage=number,
-        start=start,
-        stop=stop,
-        file_start=passage.start + start,
-        file_stop=passage.start + stop,
-        score=score,
-        span_score=span_score,
-        passage_score=passage.score,
-    )
+        text=passage.text[start:stop], passage=number, start=start, stop=stop, file_start=passage.start + start,
+        file_stop=passage.start + stop, score=score, span_score=span_score, passage_score=passage.score,
+    )  # fmt: skip
 
 
 class _Window(NamedTuple):
@@ -306,14 +288,16 @@ class _Window(NamedTuple):
     end: Tensor
 
 
+def _inner(windows: Sequence[_Window]) -> list[Tensor]:
+    """The logits of start and of end, of the tokens of all windows that an answer may be of."""
+    spans = [slice(window.context[0], window.context[1] + 1) for window in windows]
+    sides = [window.start for window in windows], [window.end for window in windows]
+    return [torch.cat([logits[span] for logits, span in zip(side, spans, strict=True)]) for side in sides]
+
+
 def _log_normaliser(windows: Sequence[_Window]) -> float:
     """log Σ e^start + log Σ e^end, over the tokens of all windows that an answer may be of."""
-    inner = [slice(first, last + 1) for first, last in (window.context for window in windows)]
-    starts, ends = (
-        torch.cat([logits[part] for logits, part in zip(side, inner, strict=True)])
-        for side in ([window.start for window in windows], [window.end for window in windows])
-    )
-    return float(starts.logsumexp(0) + ends.logsumexp(0))
+    return sum(float(logits.logsumexp(0)) for logits in _inner(windows))
 
 
 def _boundaries(windows: Sequence[_Window], passages: Sequence[RankedPassage]) -> list[list[BoundaryScore]]:
@@ -321,11 +305,7 @@ def _boundaries(windows: Sequence[_Window], passages: Sequence[RankedPassage]) -
 
     Summed over the tokens of a word, and over the windows that have it: all of them together sum to 1.
     """
-    inner = [slice(window.context[0], window.context[1] + 1) for window in windows]
-    starts, ends = (
-        torch.cat([logits[part] for logits, part in zip(side, inner, strict=True)]).softmax(0).tolist()
-        for side in ([window.start for window in windows], [window.end for window in windows])
-    )
+    starts, ends = (logits.softmax(0).tolist() for logits in _inner(windows))
     words: list[dict[tuple[int, int], list[float]]] = [{} for _ in passages]
     at = 0
     for window in windows:
@@ -355,6 +335,17 @@ def _log_softmax(scores: Sequence[float]) -> list[float]:
     scaled = (values - values.max()) / (values.std() or 1.0)
     log_chances: list[float] = (scaled - np.log(np.exp(scaled).sum())).tolist()
     return log_chances
+
+
+def _apart(spans: Iterable[PassageSpan], passages: Sequence[RankedPassage], top: int) -> list[PassageSpan]:
+    """The best spans, of those that come best first, of which none overlaps a better one."""
+    apart: list[PassageSpan] = []
+    for span in spans:
+        if not any(_overlap(span, other, passages) for other in apart):
+            apart.append(span)
+            if len(apart) == top:
+                break
+    return apart
 
 
 def _overlap(one: PassageSpan, other: PassageSpan, passages: Sequence[RankedPassage]) -> bool:

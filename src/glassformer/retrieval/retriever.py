@@ -17,12 +17,11 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,6 +39,8 @@ from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import DENSE_WEIGHT, RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch, with_headings
 from glassformer.retrieval.store import Filter, Scored, Store
+
+T = TypeVar("T")
 
 RANK_CONSTANT = 60
 """Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
@@ -230,8 +231,7 @@ class Retriever:
         scores, passages, timer = dict(ranked.scores), ranked.passages, StageTimer(ranked.stages)
         order = ranked.best
         if options.diversity and self.store.settings.model is not None:
-            with timer.stage("diversity", order):
-                order = self._diverse(order, options)
+            order = timer("diversity", lambda: self._diverse(ranked.best, options))
         by_method = {name: dict(of_method) for name, of_method in scores.items()}
         ranks = {name: {id: rank for rank, (id, _) in enumerate(ranking, 1)} for name, ranking in scores.items()}
         matches = [
@@ -273,16 +273,17 @@ class Retriever:
         if first is None:  # another process may have removed some since they were searched
             scores = {name: [x for x in ranking if x[0] in passages] for name, ranking in scores.items()}
         if options.late_interaction:
-            with timer.stage("late interaction", late := []):
-                late += self._late(question, [x for x in scores[method] if x[0] in passages], passages, options)
-            scores["late"] = late
+            there = [x for x in scores[method] if x[0] in passages]
+            scores["late"] = timer("late interaction", lambda: self._late(question, there, passages, options))
         if self.reranker is not None:
-            order = scores[method]
-            with timer.stage("rerank", order):
-                again = self.reranker.score([(question, passages[id].text) for id, _ in order])
-                pairs = zip(order, np.atleast_1d(again), strict=True)
-                scores["rerank"] = sorted(((id, float(score)) for (id, _), score in pairs), key=lambda x: -x[1])
+            scores["rerank"] = timer("rerank", lambda: self._reranked(question, scores[method], passages))
         return Rankings(method, scores, passages, timer.stages)
+
+    def _reranked(self, question: str, order: Scored, passages: Mapping[int, PassageMatch]) -> Scored:
+        """Candidates by the score of the cross-encoder."""
+        assert self.reranker is not None
+        scores = np.atleast_1d(self.reranker.score([(question, passages[id].text) for id, _ in order]))
+        return sorted(((id, float(score)) for (id, _), score in zip(order, scores, strict=True)), key=lambda x: -x[1])
 
     def dense_weight(self, options: RetrievalOptions) -> float:
         """The weight of dense search in the fusion: that of the options, else of the store, else the default."""
@@ -318,16 +319,11 @@ class Retriever:
         limit = max(options.candidates, options.top)
         scores: dict[str, Scored] = {}
         if method in ("bm25", "fusion"):
-            with timer.stage("bm25", by_words := []):
-                by_words += self.store.search_words(question, limit, only)
-            scores["bm25"] = by_words
+            scores["bm25"] = timer("bm25", lambda: self.store.search_words(question, limit, only))
         if method in ("dense", "fusion"):
             embedder = self._encoder(f"method is {method!r}")
-            with timer.stage("embed the question", [0]):
-                query = embedder.query(question)
-            with timer.stage("dense", nearest := []):
-                nearest += self.store.search_vectors(query, limit, only)
-            scores["dense"] = nearest
+            query = timer("embed the question", lambda: embedder.query(question), lambda vector: 1)
+            scores["dense"] = timer("dense", lambda: self.store.search_vectors(query, limit, only))
         return scores
 
     def _late(
@@ -382,9 +378,10 @@ class StageTimer:
     def __init__(self, stages: Sequence[Stage] = ()) -> None:
         self.stages = list(stages)
 
-    @contextmanager
-    def stage(self, name: str, results: Sequence[object]) -> Iterator[None]:
+    def __call__(self, name: str, work: Callable[[], T], count: Callable[[T], int] = len) -> T:  # type: ignore[assignment]
+        """Do the work of a stage. Returns: its results, of which there are `count(results)`."""
         start = time.perf_counter()
-        yield
+        results = work()
         took = 1000 * (time.perf_counter() - start)
-        self.stages.append(Stage(name=name, milliseconds=round(took, 2), results=len(results)))
+        self.stages.append(Stage(name=name, milliseconds=round(took, 2), results=count(results)))
+        return results
