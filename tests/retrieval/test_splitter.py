@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.retrieval.document import Document, DocumentPart
 from glassformer.retrieval.options import PassageOptions
 from glassformer.retrieval.passage import Passage
@@ -77,10 +77,11 @@ def check(text: str, cut: list[Passage]) -> None:
     assert all(a.start < b.start and a.stop < b.stop for a, b in pairwise(cut))
 
 
-def test_a_short_text_is_one_passage_and_a_blank_one_none() -> None:
+def test_a_short_text_is_one_passage_and_a_blank_one_is_no_document() -> None:
     (passage,) = passages("  One sentence.\n")
     assert passage == Passage(text="One sentence.", start=2, stop=15, line=1, verbatim=True)
-    assert passages("") == passages(" \n\t ") == []
+    with pytest.raises(DataError, match="it holds no text"):
+        passages(" \n\t ")
 
 
 @pytest.mark.parametrize("kind", ["words", "bytes", "unigram"])

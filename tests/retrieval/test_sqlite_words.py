@@ -64,7 +64,7 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
 def by_fts(store: SqliteStore, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
     """What FTS5 alone answers."""
     reader = open_folder(store.folder)
-    reader._words._index = lambda: None  # type: ignore[method-assign]
+    reader._words.file.open = lambda name: None  # type: ignore[method-assign]
     found = reader.search_words(question, limit, only)
     reader.close()
     return found
@@ -85,14 +85,14 @@ def check(writer: Writer, *, index: bool = True, rounds: int = 12) -> None:
 
 
 def test_the_index_gives_what_fts5_gives(writer: Writer) -> None:
-    assert len(writer.store._words.files()) == 1
+    assert len(writer.store._words.file.files()) == 1
     check(writer, rounds=40)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_came_and_went_since_it_was_made(writer: Writer, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_words, "STALE", 10.0)
-    draw, files = np.random.default_rng(seed), writer.store._words.files()
+    draw, files = np.random.default_rng(seed), writer.store._words.file.files()
     for step in range(6):
         name = f"{'ab'[step % 2]}/file{draw.integers(0, 9)}"
         if draw.integers(3) == 0:
@@ -103,28 +103,28 @@ def test_whatever_came_and_went_since_it_was_made(writer: Writer, seed: int, mon
         if draw.integers(2):
             writer.store.finish()
             check(writer, rounds=6)
-    assert writer.store._words.files() == files
+    assert writer.store._words.file.files() == files
 
 
 def test_a_stale_index_is_made_again(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_words, "STALE", 0.05)
-    (first,) = writer.store._words.files()
+    (first,) = writer.store._words.file.files()
     writer.add("c/few", 10)
     writer.store.finish()
-    assert writer.store._words.files() == [first]
+    assert writer.store._words.file.files() == [first]
     check(writer)
     writer.add("c/more", 10)
     writer.store.finish()
-    (second,) = writer.store._words.files()
+    (second,) = writer.store._words.file.files()
     assert second != first
     check(writer)
     writer.store.remove(["c/few", "c/more"])
     writer.store.finish()
-    assert writer.store._words.files() == [first]  # the same passages again
+    assert writer.store._words.file.files() == [first]  # the same passages again
     check(writer)
     writer.store.remove([f"{'ab'[number % 2]}/file{number}" for number in range(5)])
     writer.store.finish()
-    assert writer.store._words.files() == []
+    assert writer.store._words.file.files() == []
     check(writer, index=False)
 
 
@@ -133,7 +133,7 @@ def test_a_store_that_grows_gets_an_index_before_its_indexing_ends(tmp_path: Pat
     counts = []
     for number in range(8):
         made.add(f"file{number}", 40)
-        counts.append(len(made.store._words.files()))
+        counts.append(len(made.store._words.file.files()))
         if number > 2:
             check(made, rounds=4)
     assert counts == [0, 0, 1, 1, 1, 1, 1, 1]
@@ -144,7 +144,7 @@ def test_few_passages_need_no_file(tmp_path: Path) -> None:
     made = Writer(tmp_path / "store")
     made.add("file", 99)
     made.store.finish()
-    assert made.store._words.files() == []
+    assert made.store._words.file.files() == []
     check(made, index=False)
 
 
@@ -164,7 +164,7 @@ def test_an_index_of_other_passages_is_not_taken_for_that_of_the_store(writer: W
     other = Writer(tmp_path / "other", seed=5)
     other.add("file", 130)
     other.store.finish()
-    (own,), (theirs,) = writer.store._words.files(), other.store._words.files()
+    (own,), (theirs,) = writer.store._words.file.files(), other.store._words.file.files()
     os.replace(theirs, own)
     reader = open_folder(writer.store.folder)
     with pytest.warns(UserWarning, match="its passages are others than those in its name"):
@@ -189,7 +189,7 @@ def test_an_older_copy_of_the_database_does_not_use_a_newer_index(writer: Writer
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "zeros", "text", "header", "postings", "every"])
 def test_a_damaged_index_is_warned_of_once_and_made_again(writer: Writer, damage: str) -> None:
-    (path,) = writer.store._words.files()
+    (path,) = writer.store._words.file.files()
     question = "w0 w1 w2 w3"
     expected = by_fts(writer.store, question, 100)
     whole = path.read_bytes()
@@ -227,12 +227,12 @@ def test_a_damaged_index_is_warned_of_once_and_made_again(writer: Writer, damage
 
 
 def test_a_missing_index_is_made_again(writer: Writer) -> None:
-    (path,) = writer.store._words.files()
+    (path,) = writer.store._words.file.files()
     path.unlink()
     reader = open_folder(writer.store.folder)
     assert reader.search_words("w1 w2", 9) == by_fts(writer.store, "w1 w2", 9)
     writer.store.finish()
-    assert writer.store._words.files() == [path]
+    assert writer.store._words.file.files() == [path]
 
 
 def test_what_a_killed_process_left_half_written_goes(writer: Writer) -> None:
@@ -243,14 +243,14 @@ def test_what_a_killed_process_left_half_written_goes(writer: Writer) -> None:
 
 
 def test_an_index_that_a_killed_process_wrote_and_did_not_name_is_written_again(writer: Writer) -> None:
-    files = writer.store._words.files()
+    files = writer.store._words.file.files()
     writer.add("c/more", 60)
     with writer.store._reading():
         name = writer.store._words.write_index()
     check(writer)
-    assert [path.name for path in writer.store._words.files()] == sorted([name, *(path.name for path in files)])
+    assert [path.name for path in writer.store._words.file.files()] == sorted([name, *(path.name for path in files)])
     writer.store.finish()
-    assert [path.name for path in writer.store._words.files()] == [name]
+    assert [path.name for path in writer.store._words.file.files()] == [name]
     check(writer)
 
 
@@ -286,7 +286,7 @@ def test_a_reader_answers_from_one_state_while_another_process_writes(
 
 
 def test_a_full_disk_leaves_the_store_and_its_old_index(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = writer.store._words.files()
+    files = writer.store._words.file.files()
 
     def full(*args: object) -> None:
         raise DataError("the index cannot be written: no space left on device")
@@ -295,7 +295,7 @@ def test_a_full_disk_leaves_the_store_and_its_old_index(writer: Writer, monkeypa
     writer.add("c/more", 60)
     with pytest.raises(DataError, match="no space left"):
         writer.store.finish()
-    assert writer.store._words.files() == files
+    assert writer.store._words.file.files() == files
     check(writer)
 
 

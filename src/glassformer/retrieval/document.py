@@ -8,9 +8,11 @@ Keep them cool.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from glassformer.errors import DataError
 
 
 class DocumentPart(NamedTuple):
@@ -30,10 +32,10 @@ class DocumentPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text of a file in the order in which a person reads it.
+    """The text of a file in the order in which a person reads it. Raises: DataError: there is none.
 
     text: of text, Markdown and source code as the decoded file has it; of other formats as it was extracted
-    parts: they cover the text; at least one, where there is text
+    parts: they cover the text; at least one
     pages: the character at which each page begins; none = the format has no pages
     title: of the document; "" = it has none
     metadata: of front matter, or of the properties of a PDF or DOCX
@@ -49,10 +51,43 @@ class Document:
     notes: tuple[str, ...] = ()
     verbatim: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise DataError("it holds no text")
+
     def spans(self) -> Iterator[tuple[DocumentPart, int]]:
         """Each part, with the character at which it ends."""
         ends = [*(part.start for part in self.parts[1:]), len(self.text)]
         return zip(self.parts, ends, strict=True)
+
+
+def plain_text(text: str, notes: tuple[str, ...] = ()) -> Document:
+    """A document of one part, as the file has it."""
+    return Document(text, (DocumentPart(0, line=1),), notes=notes, verbatim=True)
+
+
+class Heading(NamedTuple):
+    """A heading of a text: its first character, how deep it is, 1 the outermost, and its line in the file; 0 = none."""
+
+    start: int
+    level: int
+    name: str
+    line: int = 0
+
+
+def sections(text: str, headings: Iterable[Heading], *, begin: int = 0, line: int = 0) -> tuple[DocumentPart, ...]:
+    """A part for each heading of a text, and one for what is before the first, if that is more than white space.
+
+    Args:
+        begin, line: where the text itself begins, such as behind front matter
+    """
+    parts, path = [DocumentPart(begin, line=line)], list[Heading]()
+    for heading in headings:
+        path = [*(above for above in path if above.level < heading.level), heading]
+        if not text[parts[-1].start : heading.start].strip():
+            parts.pop()
+        parts.append(DocumentPart(heading.start, tuple(above.name for above in path), heading.line))
+    return joined_headings(text, parts)
 
 
 MARKS = 12

@@ -288,7 +288,7 @@ class Indexing:
         """
         settings = self.store.settings
         options = PassageOptions(size=settings.size, overlap=settings.overlap, language=settings.language)
-        passages = split(document, self.tokenizer, options, prompt=settings.prompt) if document.text else iter(())
+        passages = split(document, self.tokenizer, options, prompt=settings.prompt)
         about = {"title": document.title, "metadata": document.metadata, "problem": " ".join(document.notes)}
         batch: list[Passage] = []
         for number, passage in enumerate(passages):

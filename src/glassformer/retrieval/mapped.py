@@ -8,15 +8,17 @@ cut, damaged or of another version is refused in a sentence, and is made again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import mmap
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -113,6 +115,71 @@ def damaged(path: Path, what: str) -> DataError:
     return DataError(f"{path}: the index is damaged: {what}; make the index again")
 
 
-def warn_of_damage(error: DataError, search: str) -> None:
-    """Warn that an index cannot be used: what it was made from is whole, and is searched instead."""
-    warn_caller(f"{error}; until `glassformer index` makes it again, {search} takes longer")
+class Verified(Protocol):
+    """An index that can compare all of its file with its checksums. Raises: DataError."""
+
+    def verify(self) -> None: ...
+
+
+Index = TypeVar("Index", bound=Verified)
+
+
+class DerivedFile(Generic[Index]):
+    """The file of an index next to the database that it is derived from, named by the hash of what it was made from.
+
+    Args:
+        path: of all such files, without hash and suffix
+        read: opens one; raises DataError where it is damaged
+        search: what takes longer without an index
+    """
+
+    def __init__(self, path: Path, suffix: str, read: Callable[[Path], Index], search: str) -> None:
+        self._path, self._suffix, self._read, self._search = path, suffix, read, search
+        self._opened: tuple[str, Index] | None = None
+        self._refused: set[tuple[str, int]] = set()
+
+    def path(self, *made_from: np.ndarray) -> Path:
+        digest = hashlib.sha256(b"".join(array.tobytes() for array in made_from)).hexdigest()[:12]
+        return self._path.with_name(f"{self._path.name}-{digest}{self._suffix}")
+
+    def files(self) -> list[Path]:
+        """One, but while another replaces it."""
+        return sorted(self._path.parent.glob(f"{self._path.name}-*{self._suffix}"))
+
+    def open(self, name: str | None) -> Index | None:
+        """The index of this name, opened once; None = there is none, or it is damaged."""
+        if self._opened is None or self._opened[0] != name:
+            self._opened = None
+            for path in self.files():
+                with suppress(FileNotFoundError):  # another process replaced it
+                    if path.name == name and (name, path.stat().st_mtime_ns) not in self._refused:
+                        try:
+                            self._opened = name, self._read(path)
+                        except DataError as error:
+                            self.refuse(path, error)
+        return None if self._opened is None else self._opened[1]
+
+    def verified(self, name: str | None) -> Index | None:
+        """The same, with all of its file read now, rather than what a search reads."""
+        index = self.open(name)
+        try:
+            if index is not None:
+                index.verify()
+        except DataError as error:
+            self.refuse(self._path.with_name(name or ""), error)
+            return None
+        return index
+
+    def refuse(self, path: Path, error: DataError) -> None:
+        """Do without a file from now on, and warn once: what it was made from is whole, and is searched instead."""
+        self._opened = None
+        with suppress(OSError):
+            self._refused.add((path.name, path.stat().st_mtime_ns))
+        warn_caller(f"{error}; until `glassformer index` makes it again, {self._search} takes longer")
+
+    def remove_others(self, name: str | None) -> None:
+        """Remove the files of earlier states, all but that of this name."""
+        for path in self.files():
+            if path.name != name:
+                with suppress(OSError):  # another process has it open, and its system keeps it
+                    path.unlink()

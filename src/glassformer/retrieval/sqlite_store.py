@@ -17,7 +17,7 @@ Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM2
 
 from __future__ import annotations
 
-import hashlib
+import math
 import os
 import secrets
 import sqlite3
@@ -36,7 +36,7 @@ from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
-from glassformer.retrieval.mapped import warn_of_damage
+from glassformer.retrieval.mapped import DerivedFile
 from glassformer.retrieval.options import DATABASES, INDEX_FILE, is_store_folder
 from glassformer.retrieval.sqlite_words import WordSearch
 from glassformer.retrieval.store import (
@@ -189,7 +189,6 @@ class SqliteStore(Store):
         super().__init__()
         self.folder, self.file = folder, file
         self._searched: tuple[int, list[VectorSearch]] | None = None
-        self._damaged: set[Path] = set()
         with self._errors():
             self._database = sqlite3.connect(
                 folder / file, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=64
@@ -209,6 +208,7 @@ class SqliteStore(Store):
             self.settings = parse(StoreSettings, self._get("settings"))
             path = folder / self._get("key")
             self._words = WordSearch(self._database, path, self.settings.language, self._terms)
+            self._near = DerivedFile(path, ".ann", lambda path: ApproximateVectors(path, self.vectors), "dense search")
 
     def close(self) -> None:
         with self._lock:
@@ -261,48 +261,25 @@ class SqliteStore(Store):
 
     def _renew_vectors(self) -> None:
         (count,) = self._all("SELECT COUNT(*) FROM vectors")[0]
-        files = list(self.folder.glob(f"{self._get('key')}-*.ann"))
-        if count < APPROXIMATE_FROM:
-            for path in files:
-                path.unlink(missing_ok=True)
-            return
-        if index := self._index(whole=True):
-            (same,) = self._all("SELECT COUNT(*) FROM vectors WHERE passage <= ?", (index.newest,))[0]
-            if (count - same) + (len(index) - same) <= STALE * count:
-                return
-        ids, vectors = self._load()
-        # Ids are not used again and vectors do not change, so the ids say what an index was made from.
-        name = f"{self._get('key')}-{hashlib.sha256(ids.tobytes()).hexdigest()[:12]}.ann"
-        write_approximate(self.folder / name, ids, vectors, measure=self.settings.similarity)
-        self._damaged.clear()
-        for path in files:
-            if path.name != name:
-                path.unlink(missing_ok=True)
+        name = self._index_name() if count >= APPROXIMATE_FROM else None
+        if count >= APPROXIMATE_FROM and self._lacks(self._near.verified(name)) > STALE * count:
+            ids, vectors = self._load()
+            # Ids are not used again and vectors do not change, so the ids say what an index was made from.
+            path = self._near.path(ids)
+            write_approximate(path, ids, vectors, measure=self.settings.similarity)
+            name = path.name
+        self._near.remove_others(name)
 
-    def _index(self, *, whole: bool = False) -> ApproximateVectors | None:
-        """The approximate index; None = there is none, or it is damaged: it is derived, and made again by `finish`.
+    def _index_name(self) -> str | None:
+        return next((path.name for path in self._near.files()), None)
 
-        Args:
-            whole: read all of it now, rather than what a search reads
-        """
-        for path in self.folder.glob(f"{self._get('key')}-*.ann"):
-            if path in self._damaged and not whole:
-                continue
-            try:
-                index = ApproximateVectors(path, self.vectors)
-                if whole:
-                    index.verify()
-                return index
-            except DataError as error:
-                self._refuse(path, error)
-        return None
-
-    def _refuse(self, path: Path, error: DataError) -> None:
-        """Search exactly from now on, and warn once."""
-        if path not in self._damaged:
-            self._damaged.add(path)
-            warn_of_damage(error, "dense search")
-        self._searched = None
+    def _lacks(self, index: ApproximateVectors | None) -> float:
+        """How many vectors came and went since an index was made; all where there is none."""
+        if index is None:
+            return math.inf
+        query = "SELECT COUNT(*), COALESCE(SUM(passage <= ?), 0) FROM vectors"
+        ((count, same),) = self._all(query, (index.newest,))
+        return float((count - same) + (len(index) - same))
 
     def switch(self) -> None:
         write_json(self.folder / INDEX_FILE, {"version": VERSION, "file": self.file}, DataError)
@@ -330,7 +307,8 @@ class SqliteStore(Store):
         except DataError as error:
             if not isinstance(searches[0], ApproximateVectors):
                 raise
-            self._refuse(searches[0].path, error)
+            self._near.refuse(searches[0].path, error)
+            self._searched = None
             best = [search.search(queries, limit) for search in self._all_vectors()]
         ids = np.concatenate([part.ids[0] for part in best])
         scores = np.concatenate([part.scores[0] for part in best])
@@ -342,7 +320,7 @@ class SqliteStore(Store):
         with self._errors(), self._reading():
             edition = self.edition
             if self._searched is None or self._searched[0] != edition:
-                if index := self._index():
+                if index := self._near.open(self._index_name()):
                     self._searched = (edition, [index, self._exact("AND v.passage > ?", (index.newest,))])
                 else:
                     self._searched = (edition, [self._exact()])

@@ -12,11 +12,9 @@ missing or damaged FTS5 answers alone.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from pathlib import Path
@@ -27,7 +25,7 @@ import numpy as np
 from glassformer.errors import DataError
 from glassformer.retrieval.bm25 import K1, frequent_score, scores_by_term, term_weights
 from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
-from glassformer.retrieval.mapped import damaged, warn_of_damage
+from glassformer.retrieval.mapped import DerivedFile, damaged
 from glassformer.retrieval.store import Scored
 from glassformer.retrieval.words import match_expression, query_terms
 
@@ -76,16 +74,11 @@ class WordSearch:
     def __init__(
         self, database: sqlite3.Connection, path: Path, language: str, terms_of: Callable[[str, str], list[str]]
     ) -> None:
-        self._database, self._path, self._language, self._terms_of = database, path, language, terms_of
+        self._database, self._language, self._terms_of = database, language, terms_of
         self._state = WordState()
-        self._opened: InvertedIndex | None = None
-        self._refused: set[tuple[str, int]] = set()
+        self.file = DerivedFile(path, ".bm25", self._read, "search by words")
 
     # --------------------------------------------------------------------------------------------------- index
-
-    def files(self) -> list[Path]:
-        """The files of indices of this store: one, but while another replaces it."""
-        return sorted(self._path.parent.glob(f"{self._path.name}-*.bm25"))
 
     def state(self) -> WordState:
         """What there is to search, read once an edition."""
@@ -93,7 +86,7 @@ class WordSearch:
         if self._state.edition != edition:
             passages = self._setting("passages")
             state = WordState(edition, passages, self._setting("terms") / max(1, passages))
-            index = self._index() if passages >= INDEXED_FROM else None
+            index = self.file.open(self._setting("words")) if passages >= INDEXED_FROM else None
             if index is not None:
                 self._compare(state, index)
             self._state = state
@@ -106,38 +99,12 @@ class WordSearch:
     def _one(self, query: str, *values: Any) -> Any:
         return self._database.execute(query, values).fetchone()[0]
 
-    def _index(self) -> InvertedIndex | None:
-        """The index that the database names, opened once; None = there is none, or it is damaged."""
-        name = self._setting("words")  # None = the database is older than the index
-        if self._opened is None or self._opened.path.name != name:
-            self._opened = None
-            for path in self.files():
-                if path.name == name:
-                    self._open(path)
-        return self._opened
-
-    def _open(self, path: Path) -> None:
-        with suppress(FileNotFoundError):  # another process replaced it
-            if (path.name, path.stat().st_mtime_ns) not in self._refused:
-                try:
-                    index = InvertedIndex(path)
-                    if self._name(index.ids, index.lengths) != path.name:
-                        raise damaged(path, "its passages are others than those in its name")
-                    self._opened = index
-                except DataError as error:
-                    self._refuse(path, error)
-
-    def _name(self, ids: np.ndarray, lengths: np.ndarray) -> str:
-        """The name of an index, which says what it was made from: ids are not used again, passages do not change."""
-        data = ids.astype("<i8").tobytes() + lengths.astype("<i4").tobytes()
-        return f"{self._path.name}-{hashlib.sha256(data).hexdigest()[:12]}.bm25"
-
-    def _refuse(self, path: Path, error: DataError) -> None:
-        """Answer by FTS5 from now on, and warn once."""
-        self._opened, self._state = None, WordState()
-        with suppress(OSError):
-            self._refused.add((path.name, path.stat().st_mtime_ns))
-        warn_of_damage(error, "search by words")
+    def _read(self, path: Path) -> InvertedIndex:
+        """Open an index. Raises: DataError: it is damaged, or of other passages."""
+        index = InvertedIndex(path)
+        if self.file.path(index.ids, index.lengths) != path:
+            raise damaged(path, "its passages are others than those in its name")
+        return index
 
     def _compare(self, state: WordState, index: InvertedIndex) -> None:
         """Note what came and what went since the index was made."""
@@ -152,7 +119,7 @@ class WordSearch:
 
     def has_grown(self) -> bool:
         """Whether so many passages came since the index was made that searches would wait for them."""
-        index = self._index()
+        index = self.file.open(self._setting("words"))
         passages: int = self._setting("passages")
         return passages >= max(INDEXED_FROM, (1 + GROWN) * (0 if index is None else len(index)))
 
@@ -161,10 +128,8 @@ class WordSearch:
         state = self.state()
         if state.passages < INDEXED_FROM or state.index is None:
             return state.passages >= INDEXED_FROM
-        try:
-            state.index.verify()
-        except DataError as error:
-            self._refuse(state.index.path, error)
+        if self.file.verified(state.index.path.name) is None:
+            self._state = WordState()
             return True
         gone = 0 if state.present is None else len(state.present) - int(state.present.sum())
         return state.newer + gone > STALE * state.passages
@@ -178,21 +143,17 @@ class WordSearch:
         run = self._database.execute
         rows = run("SELECT id, sz FROM words_docsize ORDER BY id").fetchall()
         ids = np.fromiter((id for id, _ in rows), np.int64, len(rows))
-        lengths = np.fromiter((_variable_int(size) for _, size in rows), np.int64, len(rows))
-        path = self._path.with_name(self._name(ids, lengths))
+        lengths = np.fromiter((_variable_int(size) for _, size in rows), np.int32, len(rows))
+        path = self.file.path(ids, lengths)
         run("CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab(main, words, instance)")
         words = run("SELECT CAST(term AS BLOB), doc, cnt FROM frequencies")
         write_inverted_index(path, ids, lengths, words, (id for (id,) in run("SELECT doc FROM occurrences")))
-        self._opened, self._state = None, WordState()
+        self._state = WordState()
         return path.name
 
     def remove_others(self) -> None:
         """Remove indices of earlier states, and that of a store which has too few passages."""
-        name = self._setting("words") if self._setting("passages") >= INDEXED_FROM else ""
-        for path in self.files():
-            if path.name != name:
-                with suppress(OSError):  # another process has it open, and its system keeps it
-                    path.unlink()
+        self.file.remove_others(self._setting("words") if self._setting("passages") >= INDEXED_FROM else None)
 
     # -------------------------------------------------------------------------------------------------- search
 
@@ -213,7 +174,8 @@ class WordSearch:
             try:
                 return self._by_index(state, state.index, asked, limit, allowed)
             except DataError as error:
-                self._refuse(state.index.path, error)
+                self.file.refuse(state.index.path, error)
+                self._state = WordState()
                 state = self.state()
         return self._by_fts(state, asked, limit, condition, values)
 

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from glassformer.retrieval.formats import text as sample
+from glassformer.retrieval import fusion_in_decoder as sample
 from glassformer.retrieval.formats.code import code_document
 
 PYTHON = '''"""Module."""
@@ -45,7 +45,7 @@ def test_python_has_a_part_for_each_class_function_and_method() -> None:
 def test_a_real_module_is_cut_at_its_declarations() -> None:
     text = inspect.getsource(sample)
     headings = [part.headings for part in code_document(text, python=True).parts]
-    assert headings == [(), ("plain_text",)]
+    assert headings == [(), ("fused_memory",), ("generate_fused",)]
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,12 @@ from pathlib import Path
 
 from glassformer.errors import DataError
 from glassformer.files import error_reason, open_regular_file
-from glassformer.retrieval.document import Document
+from glassformer.retrieval.document import Document, plain_text
 from glassformer.retrieval.formats.code import code_document
 from glassformer.retrieval.formats.encoding import decode
 from glassformer.retrieval.formats.isolated import read_isolated
 from glassformer.retrieval.formats.markdown import markdown_document
 from glassformer.retrieval.formats.tables import csv_table, json_lines, json_list, tsv_table
-from glassformer.retrieval.formats.text import plain_text
 from glassformer.retrieval.options import DocumentOptions
 
 _CODE = (
@@ -79,7 +78,8 @@ def read_document(path: Path, options: DocumentOptions | None = None) -> Documen
     """
     options = options or DocumentOptions()
     data = _bytes(path, options.max_bytes)
-    return FORMATS.get(_format(path, data), _text)(data, options)
+    read = FORMATS.get(_format(path, data))
+    return plain_text(decode(data)) if read is None else read(data, options)
 
 
 def _bytes(path: Path, limit: int) -> bytes:
@@ -116,7 +116,3 @@ def _format(path: Path, data: bytes) -> str:
     if extension in (".pdf", ".docx") and not data.startswith((b"%PDF-", b"PK", b"\xd0\xcf\x11\xe0")):
         return extension if b"\0" in data[:1_000] or b"%PDF-" in data[:1_024] else ".txt"
     return extension
-
-
-def _text(data: bytes, options: DocumentOptions) -> Document:
-    return plain_text(decode(data))

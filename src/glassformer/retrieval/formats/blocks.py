@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.retrieval.document import Document, DocumentPart, joined_headings
+from glassformer.retrieval.document import Document, Heading, sections
 
 _SPACES = re.compile(r"\s+")
 MAX_HEADING = 300
@@ -27,8 +27,7 @@ class TextBlocks:
         self._pieces: list[str] = []
         self._size = 0  # characters before the open line
         self._line: list[str] = []  # pieces of the open line
-        self._path: list[tuple[int, str]] = []
-        self._parts: list[DocumentPart] = [DocumentPart(0)]
+        self._headings: list[Heading] = []
         self._rows: list[list[str]] = []  # cells of the open rows; of each the last is open
         self._blank = True  # whether the text ends with a blank line
         self._in_heading = False
@@ -72,12 +71,8 @@ class TextBlocks:
         name = _SPACES.sub(" ", "".join(self._line)).strip()
         begins, self._in_heading = self._size, False
         self.end_block()
-        if not name or len(name) > MAX_HEADING:
-            return
-        self._path = [(above, text) for above, text in self._path if above < level] + [(level, name)]
-        if self._parts[-1].start == begins:  # no text is before the first heading
-            self._parts.pop()
-        self._parts.append(DocumentPart(begins, tuple(text for _, text in self._path)))
+        if name and len(name) <= MAX_HEADING:
+            self._headings.append(Heading(begins, level, name))
 
     def begin_row(self) -> None:
         if not self._rows:
@@ -95,24 +90,20 @@ class TextBlocks:
         cells = cells[1:] if not cells[0] else cells
         if not any(cells):
             return
-        row = f"| {' | '.join(cells)} |"
         if self._rows:
             self._rows[-1][-1] += f" {' '.join(filter(None, cells))} "
-        elif len(cells) == 1:  # a table that lays out a page
-            self._append(cells[0] + "\n")
-            self._blank = False
-        else:
-            self._append(row + "\n")
-            self._blank = False
+            return
+        # One cell: a table that lays out a page.
+        self._append(f"{cells[0]}\n" if len(cells) == 1 else f"| {' | '.join(cells)} |\n")
+        self._blank = False
 
     def document(self, *, title: str = "", metadata: Mapping[str, Any] | None = None) -> Document:
         """The document of what was collected; its title is the first heading where it has none."""
         while self._rows:
             self.end_row()
         self.end_block()
-        first = next((part.headings[0] for part in self._parts if part.headings), "")
-        text = "".join(self._pieces)
-        return Document(text, joined_headings(text, self._parts), (), title or first, metadata or {})
+        first, text = next((heading.name for heading in self._headings), ""), "".join(self._pieces)
+        return Document(text, sections(text, self._headings), (), title or first, metadata or {})
 
     def _append(self, text: str) -> None:
         self._pieces.append(text)

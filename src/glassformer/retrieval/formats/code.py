@@ -17,7 +17,6 @@ import re
 import warnings
 from collections.abc import Iterator
 
-from glassformer.errors import DataError
 from glassformer.retrieval.document import Document, DocumentPart
 
 MAX_PARSED = 2_000_000
@@ -41,8 +40,6 @@ _ABOVE = re.compile(r"[ \t]*(?://|/\*|\*|#|--|@|\[)")
 
 def code_document(text: str, *, python: bool = False) -> Document:
     """A document with a part for each declaration. Raises: DataError: there is no text."""
-    if not text.strip():
-        raise DataError("it holds no text")
     lines = text.split("\n")
     parsed = _of_python(text) if python else None
     begins = list(_declared(text)) if parsed is None else parsed

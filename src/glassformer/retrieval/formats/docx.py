@@ -36,10 +36,7 @@ def docx_document(data: bytes) -> Document:
         raise DataError(f"it is no DOCX, or a damaged one: {' '.join(str(problem).split())[:200]}") from None
     known = {"author": facts.author, "subject": facts.subject, "keywords": facts.keywords}
     metadata = {name: value.strip() for name, value in known.items() if value and value.strip() != "python-docx"}
-    document = blocks.document(title=(facts.title or "").strip() or title, metadata=metadata)
-    if not document.text.strip():
-        raise DataError("it holds no text")
-    return document
+    return blocks.document(title=(facts.title or "").strip() or title, metadata=metadata)
 
 
 def check_unpacked_size(data: bytes) -> None:

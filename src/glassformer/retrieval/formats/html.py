@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from glassformer.errors import DataError, import_optional
@@ -50,11 +51,9 @@ def html_document(data: bytes) -> Document:
         if tree.root is not None:
             _Writer(blocks).write(tree.root if whole else _content(tree))
         title = tree.css_first("title")
-        document = blocks.document(
-            title=" ".join(title.text().split()) if title is not None else "", metadata=dict(_metadata(tree))
-        )
-        if document.text.strip():
-            return document
+        name = "" if title is None else " ".join(title.text().split())
+        with suppress(DataError):
+            return blocks.document(title=name, metadata=dict(_metadata(tree)))
     raise DataError("it shows no text: perhaps scripts write its content")
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from glassformer.errors import DataError, import_optional
 from glassformer.files import is_number
 from glassformer.files.yaml_text import parse_yaml
-from glassformer.retrieval.document import Document, DocumentPart, joined_headings
+from glassformer.retrieval.document import Document, Heading, sections
 
 MAX_PARSED = 2_000_000
 """Characters of Markdown that are parsed, which takes about a second for a million; of more, the rest is one part."""
@@ -32,8 +32,6 @@ _LINE_START = re.compile(r"^", re.MULTILINE)
 
 def markdown_document(text: str) -> Document:
     """A document with a part for each heading. Raises: DataError: there is no text."""
-    if not text.strip():
-        raise DataError("it holds no text")
     metadata, notes, begin = front_matter(text)
     parser = import_optional("markdown_it", "markdown-it-py", "documents", "Markdown").MarkdownIt("commonmark")
     if len(text) > MAX_PARSED:
@@ -41,18 +39,11 @@ def markdown_document(text: str) -> Document:
     headings = _headings(parser, text[begin:MAX_PARSED])
     starts = _line_starts(text, begin)
     first_line = text.count("\n", 0, begin) + 1
-    parts = [DocumentPart(begin, line=first_line)]
-    path: list[tuple[int, str]] = []
-    for line, level, title in headings:
-        path = [(above, name) for above, name in path if above < level] + [(level, title)]
-        part = DocumentPart(starts[line], tuple(name for _, name in path), first_line + line)
-        # What is before the first heading, and holds nothing, is no part.
-        if not text[parts[-1].start : part.start].strip():
-            parts.pop()
-        parts.append(part)
+    parts = sections(text, (Heading(starts[x], level, name, first_line + x) for x, level, name in headings),
+                     begin=begin, line=first_line)  # fmt: skip
     title = metadata.pop("title", None) or next((name for _, level, name in headings if level == 1), "")
     # Front matter is no text of the document; its characters belong to no part.
-    return Document(text, joined_headings(text, parts), (), str(title), metadata, notes, verbatim=True)
+    return Document(text, parts, (), str(title), metadata, notes, verbatim=True)
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], tuple[str, ...], int]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import DataError, import_optional
 from glassformer.files import counted, error_reason
-from glassformer.retrieval.document import Document, DocumentPart, joined_headings
+from glassformer.retrieval.document import Document, DocumentPart, Heading, sections
 
 MAX_OUTLINE = 10_000
 """Entries of an outline that are used."""
@@ -199,19 +199,14 @@ def _joined(pages: list[str]) -> tuple[str, tuple[int, ...]]:
 
 def _parts(file: Any, text: str, pages: tuple[int, ...]) -> tuple[DocumentPart, ...]:
     """A part for each entry of the outline: where its title is on its page, else where the page begins."""
-    parts: list[DocumentPart] = [DocumentPart(0)]
-    path: list[tuple[int, str]] = []
+    headings: list[Heading] = []
     for number, entry in enumerate(file.get_toc()):
         target, title = entry.get_dest(), " ".join(entry.get_title().split())
         page = None if target is None else target.get_index()
         if number == MAX_OUTLINE or page is None or not 0 <= page < len(pages) or not title:
             continue
         end = pages[page + 1] if page + 1 < len(pages) else len(text)
-        begin = max(parts[-1].start, pages[page])
+        begin = max(headings[-1].start if headings else 0, pages[page])
         place = text.find(title, begin, end)
-        start = begin if place < 0 else place
-        path = [(level, name) for level, name in path if level < entry.level] + [(entry.level, title)]
-        if start == parts[-1].start:
-            parts.pop()
-        parts.append(DocumentPart(start, tuple(name for _, name in path)))
-    return joined_headings(text, parts)
+        headings.append(Heading(begin if place < 0 else place, entry.level + 1, title))
+    return sections(text, headings)

@@ -17,6 +17,7 @@ import io
 import json
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from glassformer.data.json_rows import JsonLines, JsonList
@@ -24,8 +25,7 @@ from glassformer.data.lines import Format, LineReader, ParsedRow, line_feeds
 from glassformer.data.tables import DELIMITERS, TSV_OPTIONS, DelimitedText
 from glassformer.errors import DataError
 from glassformer.files import is_number
-from glassformer.retrieval.document import Document, DocumentPart
-from glassformer.retrieval.formats.text import plain_text
+from glassformer.retrieval.document import Document, DocumentPart, plain_text
 
 MAX_VALUE = 200
 """Characters of a text that is metadata: what is longer is no value to filter by."""
@@ -54,7 +54,7 @@ def json_lines(text: str) -> Document:
 def json_list(text: str) -> Document:
     """A JSON list of rows; any other JSON is a text."""
     document = _table(text, JsonList())
-    return document if document.parts[0].metadata or not document.verbatim else plain_text(text)
+    return plain_text(text) if document.verbatim else document
 
 
 def _table(text: str, format: Format) -> Document:
@@ -64,10 +64,8 @@ def _table(text: str, format: Format) -> Document:
         try:
             document = _document(_rows(data, format))
         except DataError as problem:
-            document = plain_text(text)
-            return Document(text, document.parts, notes=(f"it is read as text: {_plain(problem)}",), verbatim=True)
-    notes = tuple(_plain(warning.message) for warning in caught)
-    return Document(document.text, document.parts, notes=notes)
+            return plain_text(text, (f"it is read as text: {_plain(problem)}",))
+    return replace(document, notes=tuple(_plain(warning.message) for warning in caught))
 
 
 def _plain(problem: object) -> str:
