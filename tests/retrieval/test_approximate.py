@@ -124,15 +124,6 @@ def test_clusters_that_follow_each_other_are_near(written: Path) -> None:
     assert following.mean() > 2 * abs((unit @ unit.T).mean())
 
 
-def test_centres_of_an_earlier_index_serve_again(written: Path, tmp_path: Path) -> None:
-    earlier = ApproximateVectors(written, vectors_of)
-    write_approximate(tmp_path / "again.ann", IDS[:2_000], VECTORS[:2_000], centres=earlier.centres)
-    again = ApproximateVectors(tmp_path / "again.ann", vectors_of)
-    np.testing.assert_array_equal(again.centres, earlier.centres)
-    exact = ExactVectors(IDS[:2_000], VECTORS[:2_000]).search(QUERIES, 10)
-    np.testing.assert_array_equal(again.search(QUERIES, 10).ids, exact.ids)
-
-
 def test_an_open_index_goes_on_when_its_file_is_replaced(index: Path) -> None:
     search = ApproximateVectors(index, vectors_of)
     write_approximate(index, np.arange(5), VECTORS[:5])

@@ -21,7 +21,6 @@ from glassformer.model import load
 from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
-from glassformer.retrieval.embedder import unit
 from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words
 from glassformer.retrieval.generative import CitedSentence, GenerativeReader
 from glassformer.retrieval.options import AskOptions
@@ -37,6 +36,7 @@ from glassformer.retrieval.retriever import (
     stages_table,
 )
 from glassformer.retrieval.support import EntailmentCheck
+from glassformer.retrieval.vectors import unit
 from glassformer.retrieval.words import query_terms, terms
 from glassformer.text.sentences import rules_for, sentence_spans, unwrapped
 

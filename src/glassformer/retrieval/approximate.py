@@ -80,7 +80,6 @@ def write_approximate(
     vectors: np.ndarray,
     *,
     clusters: int | None = None,
-    centres: np.ndarray | None = None,
     measure: str = "cosine",
     seed: int = 0,
 ) -> None:
@@ -90,17 +89,15 @@ def write_approximate(
         ids: from 0 up, each once. [N] int64
         vectors: in memory, or mapped. [N, D] float16
         clusters: None = 4·√N
-        centres: of an earlier index (`ApproximateVectors.centres`), to save the time of k-means. [k, D]
         seed: of k-means
     Raises: DataError: no vectors, ids that are negative or repeated, vectors that are not finite; the disk refuses.
     """
     path = as_path(path)
-    if centres is None and len(vectors):
-        count = min(len(vectors), 4 * math.isqrt(len(vectors))) if clusters is None else clusters
-        centres = _chained(kmeans(vectors, count, rounds=ROUNDS, seed=seed))
-    ordered = ClusteredVectors(ids, vectors, centres=centres, measure=measure)
-    if not len(ordered):
+    if not len(vectors):
         raise DataError(f"{path}: an index needs 1 vector or more; search without one")
+    count = min(len(vectors), 4 * math.isqrt(len(vectors))) if clusters is None else clusters
+    centres = _chained(kmeans(vectors, count, rounds=ROUNDS, seed=seed))
+    ordered = ClusteredVectors(ids, vectors, centres=centres, measure=measure)
     if ordered.ids.min() < 0 or len(np.unique(ordered.ids)) < len(ordered):
         raise DataError(f"{path}: ids must be whole numbers from 0 up, each of one vector")
     ranges = value_ranges(ordered.vectors)
@@ -143,7 +140,8 @@ class ApproximateVectors(VectorSearch):
     """Approximate search over an index file of `write_approximate`.
 
     path: the file; it is mapped, and may be replaced while it is searched
-    vectors_of: ids [n] → vectors [n, D] float16 for re-scoring; a row of NaN = the id is gone, and is left out
+    vectors: in 8 bits
+    vectors_of: for re-scoring, in 16 bits
     n_probe: how many clusters a query is compared with; None = those of a tenth of the vectors, or of 30,000
     oversampling: candidates that are re-scored for each result
     Raises: DataError: no such file, or one that is cut, damaged, or of another version.
@@ -157,22 +155,19 @@ class ApproximateVectors(VectorSearch):
         n_probe: int | None = None,
         oversampling: int = OVERSAMPLING,
     ) -> None:
-        self.path, self.vectors_of, self.oversampling = as_path(path), vectors_of, oversampling
+        self.path, self.oversampling = as_path(path), oversampling
         check_count("oversampling", oversampling)
         self.header, arrays = map_arrays(self.path, MAGIC, IndexHeader, unchecked=("codes",))
-        super().__init__(self.header.dimension, self.header.measure)
+        super().__init__(arrays["ids"], arrays["codes"], self.header.measure, vectors_of)
         self.steps, self.centres, self.starts = arrays["steps"], arrays["centres"], arrays["starts"]
-        self.ids, self.checks, self.codes = arrays["ids"], arrays["checks"], arrays["codes"]
-        self._codes, self._directions = torch.from_numpy(self.codes), directions(self.centres, self.measure)
+        self.checks, self._codes = arrays["checks"], torch.from_numpy(self.vectors)
+        self._directions = directions(self.centres, self.measure)
         self._verified = np.zeros(len(self.centres), bool)
         if n_probe is None:
             share = max(SHARE, LEAST_PROBED / len(self))
             n_probe = min(len(self.centres), math.ceil(share * len(self.centres)))
         check_count("n_probe", n_probe)
         self.n_probe = n_probe
-
-    def __len__(self) -> int:
-        return self.header.count
 
     @property
     def newest(self) -> int:
@@ -187,7 +182,7 @@ class ApproximateVectors(VectorSearch):
     def _verify(self, cluster: int) -> None:
         """Compare the vectors of a cluster with their checksum, when they are first read."""
         span = slice(self.starts[cluster], self.starts[cluster + 1])
-        if not self._verified[cluster] and zlib.crc32(self.codes[span].data) != self.checks[cluster]:
+        if not self._verified[cluster] and zlib.crc32(self.vectors[span].data) != self.checks[cluster]:
             raise damaged(self.path, f"the vectors of cluster {cluster} differ from their checksum")
         self._verified[cluster] = True
 
@@ -218,9 +213,3 @@ class ApproximateVectors(VectorSearch):
             within = np.searchsorted(ends, best, side="right")
             keys[row, : len(best)] = lasts[within] + best - ends[within]
         return keys
-
-    def _ids_at(self, keys: np.ndarray) -> np.ndarray:
-        return np.asarray(self.ids[keys])
-
-    def _vectors_at(self, keys: np.ndarray) -> np.ndarray:
-        return np.asarray(self.vectors_of(self.ids[keys]))

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.files import check_count
-from glassformer.retrieval.vectors import ArraySearch, blocks, largest_products, pieces
+from glassformer.retrieval.vectors import VectorSearch, blocks, largest_products, pieces, unit
 
 SAMPLE_PER_CLUSTER, FIRST_PER_CLUSTER = 64, 8
 """Vectors that centres, and first centres, are computed from, for each: more change them little."""
@@ -116,11 +116,10 @@ def _means(points: Tensor, nearest: Tensor, distances: Tensor, centres: Tensor) 
     return means
 
 
-class ClusteredVectors(ArraySearch):
+class ClusteredVectors(VectorSearch):
     """Search in the nearest of k-means clusters: n_probe of them, of √N by default.
 
-    ids: [N] int64
-    vectors: copied, in the order of their clusters. [N, D] float16
+    vectors: copied, in the order of their clusters
     clusters: k; None = √N
     n_probe: how many clusters a query is compared with
     centres: of clusters made earlier, such as of a sample; None = made now. [k, D]
@@ -176,10 +175,7 @@ def directions(centres: np.ndarray, measure: str) -> np.ndarray:
 
     A mean of unit vectors is the shorter the wider its cluster is, and neighbours are as likely in a wide one.
     """
-    if measure == "dot":
-        return centres
-    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-    return np.asarray(centres / np.maximum(lengths, np.finfo(np.float32).tiny))
+    return centres if measure == "dot" else unit(centres)
 
 
 def nearest_clusters(directions: np.ndarray, queries: np.ndarray, count: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from glassformer.inspect.token_match import TokenVectors, token_vectors
 from glassformer.model import Model
 from glassformer.retrieval.options import PASSAGE_TOKENS, StoreOptions
 from glassformer.retrieval.store import StoreSettings
+from glassformer.retrieval.vectors import unit
 from glassformer.retrieval.words import stemmer_version
 from glassformer.sentence_embeddings import PROMPTS_OF_DOCUMENTS
 
@@ -85,11 +86,6 @@ def unloadable(model: str, problem: DataError | ConfigError, by_words: str) -> D
         f"the store was made with the model {model}, which cannot be loaded: {problem}; where it was moved, give its "
         f"folder: model= FOLDER; {by_words} searches by words alone"
     )
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length 1. [n, D]"""
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
 
 
 def settings_of(options: StoreOptions, model: Model | None, revision: str | None = None) -> StoreSettings:

@@ -34,6 +34,7 @@ from glassformer.reports.report import plain
 from glassformer.retrieval.bm25 import K1, B, frequent_score, term_weights
 from glassformer.retrieval.postgres_database import PostgresDatabase
 from glassformer.retrieval.store import EVERYTHING, TOGETHER, VERSION, Filter, Scored, Store, StoreSettings
+from glassformer.retrieval.vectors import unit
 from glassformer.retrieval.words import query_terms
 
 APPROXIMATE_FROM = 100_000
@@ -381,7 +382,7 @@ class PostgresStore(Store):
     def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
         given = np.asarray(query, np.float32)
         if self.settings.similarity == "cosine":
-            given = given / max(float(np.linalg.norm(given)), float(np.finfo(np.float32).tiny))
+            given = unit(given)
         text = "[" + ",".join(map(str, given.tolist())) + "]"
         condition, values = self._condition(only)
         complete = (

@@ -33,12 +33,13 @@ from glassformer.model import Model, load
 from glassformer.reports.charts import Passages
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
-from glassformer.retrieval.embedder import PassageEmbedder, unit, unloadable
+from glassformer.retrieval.embedder import PassageEmbedder, unloadable
 from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words, with_words
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import DENSE_WEIGHT, RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch, with_headings
 from glassformer.retrieval.store import Filter, Scored, Store
+from glassformer.retrieval.vectors import unit
 
 T = TypeVar("T")
 

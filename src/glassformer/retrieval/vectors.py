@@ -68,31 +68,43 @@ class RecallPoint(NamedTuple):
 class VectorSearch(ABC):
     """What every search over vectors does: check the queries, re-score candidates, and put them in order.
 
-    dimension: D
+    ids: [N] int64
+    vectors: in memory, or mapped from a file. [N, D] float16
     measure: "cosine", of vectors that have unit length already; or "dot"
+    vectors_of: where vectors for re-scoring come from; None = `vectors`
     """
 
-    def __init__(self, dimension: int, measure: str = "cosine") -> None:
-        check_count("dimension", dimension)
+    def __init__(
+        self, ids: np.ndarray, vectors: np.ndarray, measure: str = "cosine", vectors_of: VectorsOf | None = None
+    ) -> None:
+        ids, vectors = np.asarray(ids), np.asarray(vectors)
+        numbers = "f" if vectors_of is None else "fi"
+        if (
+            vectors.ndim != 2
+            or vectors.dtype.kind not in numbers
+            or ids.shape != vectors.shape[:1]
+            or ids.dtype.kind not in "iu"
+        ):
+            raise ConfigError(
+                f"ids are {ids.dtype} of the shape {list(ids.shape)}, vectors {vectors.dtype} of the shape "
+                f"{list(vectors.shape)}; give whole numbers [N] and floating-point vectors [N, D]"
+            )
         if measure not in MEASURES:
             raise ConfigError(f"measure is {safe_repr(measure)}; allowed: {', '.join(MEASURES)}")
-        self.dimension, self.measure = dimension, measure
+        check_count("dimension", vectors.shape[1])
+        self.ids, self.vectors, self.vectors_of = ids.astype(np.int64, copy=False), vectors, vectors_of
+        self.dimension, self.measure = vectors.shape[1], measure
 
-    @abstractmethod
     def __len__(self) -> int:
-        """How many vectors are searched."""
+        return len(self.ids)
 
     @abstractmethod
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        """Keys of vectors that may be among the k nearest; -1 = none. [Q, D] → [Q, candidates] int64"""
+        """Rows of vectors that may be among the k nearest; -1 = none. [Q, D] → [Q, candidates] int64"""
 
-    @abstractmethod
-    def _vectors_at(self, keys: np.ndarray) -> np.ndarray:
+    def _vectors_at(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of candidates; a row of NaN = the vector is gone. [n] → [n, D]"""
-
-    def _ids_at(self, keys: np.ndarray) -> np.ndarray:
-        """The ids of candidates. [n] → [n]"""
-        return keys
+        return np.asarray(self.vectors[rows] if self.vectors_of is None else self.vectors_of(self.ids[rows]))
 
     def search(self, queries: np.ndarray, k: int = 10) -> Neighbours:
         """The k nearest vectors of each query; all of them where k is more than there are.
@@ -116,7 +128,7 @@ class VectorSearch(ABC):
                 )
             for row, own in enumerate(keys, start):
                 at = np.searchsorted(distinct, np.unique(own[own >= 0]))
-                ranked = self._ranked(queries[row], self._ids_at(distinct[at]), vectors[at])
+                ranked = self._ranked(queries[row], self.ids[distinct[at]], vectors[at])
                 count = min(k, len(ranked.ids))
                 scores[row, :count], ids[row, :count] = ranked.scores[:k], ranked.ids[:k]
         return Neighbours(scores, ids)
@@ -132,9 +144,7 @@ class VectorSearch(ABC):
         given = given.astype(np.float32)
         if not np.isfinite(given).all():
             raise DataError("a query holds NaN or an infinity; its text cannot be searched for")
-        if self.measure == "cosine":
-            given /= np.maximum(np.linalg.norm(given, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        return given
+        return unit(given) if self.measure == "cosine" else given
 
     def _ranked(self, query: np.ndarray, ids: np.ndarray, vectors: np.ndarray) -> Neighbours:
         """All of them, the best first, of equal ones the lowest id; without vectors that are gone. [n], [n]"""
@@ -145,44 +155,8 @@ class VectorSearch(ABC):
         return Neighbours(scores[order], ids[order])
 
 
-class ArraySearch(VectorSearch):
-    """A search over arrays in memory, or mapped from a file: keys are their rows.
-
-    ids: [N] int64
-    vectors: [N, D] float16
-    """
-
-    def __init__(self, ids: np.ndarray, vectors: np.ndarray, measure: str = "cosine") -> None:
-        ids, vectors = np.asarray(ids), np.asarray(vectors)
-        if (
-            vectors.ndim != 2
-            or vectors.dtype.kind != "f"
-            or ids.shape != vectors.shape[:1]
-            or ids.dtype.kind not in "iu"
-        ):
-            raise ConfigError(
-                f"ids are {ids.dtype} of the shape {list(ids.shape)}, vectors {vectors.dtype} of the shape "
-                f"{list(vectors.shape)}; give whole numbers [N] and floating-point vectors [N, D]"
-            )
-        super().__init__(vectors.shape[1], measure)
-        self.ids, self.vectors = ids.astype(np.int64, copy=False), vectors
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def _vectors_at(self, keys: np.ndarray) -> np.ndarray:
-        return np.asarray(self.vectors[keys])
-
-    def _ids_at(self, keys: np.ndarray) -> np.ndarray:
-        return np.asarray(self.ids[keys])
-
-
-class ExactVectors(ArraySearch):
-    """Exact search (brute force): every vector, in blocks, so that memory does not grow with their number.
-
-    ids: [N] int64
-    vectors: in memory, or mapped from a file. [N, D] float16
-    """
+class ExactVectors(VectorSearch):
+    """Exact search (brute force): every vector, in blocks, so that memory does not grow with their number."""
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
         rows = largest_products(pieces(self.vectors), queries, k + MARGIN)
@@ -193,16 +167,14 @@ class ExactVectors(ArraySearch):
         return rows.ids
 
 
-class QuantisedVectors(ArraySearch):
+class QuantisedVectors(VectorSearch):
     """Search over quantised vectors: int8 or binary, of all dimensions or the first ones; the best are re-scored.
 
-    ids: [N] int64
-    vectors: what is quantised. [N, D] float16
     precision: "int8": 256 steps between the extremes of each dimension; "binary": whether a number is above 0;
         "float16": as it is, for fewer dimensions
     dimensions: of the vectors that are compared, the first (Matryoshka); None = all
     oversampling: candidates that are re-scored for each result; None = 4, for binary 40
-    vectors_of: where vectors for re-scoring come from; None = the array `vectors`, which stays in memory then
+    vectors_of: with it, `vectors` are quantised and do not stay in memory
     """
 
     def __init__(
@@ -216,10 +188,10 @@ class QuantisedVectors(ArraySearch):
         measure: str = "cosine",
         vectors_of: VectorsOf | None = None,
     ) -> None:
-        super().__init__(ids, vectors, measure)
+        super().__init__(ids, vectors, measure, vectors_of)
         if precision not in PRECISIONS:
             raise ConfigError(f"precision is {safe_repr(precision)}; allowed: {', '.join(PRECISIONS)}")
-        self.precision, self.vectors_of = precision, vectors_of
+        self.precision = precision
         self.oversampling = PRECISIONS[precision] if oversampling is None else oversampling
         check_count("oversampling", self.oversampling)
         self.dimensions = self.dimension if dimensions is None else dimensions
@@ -281,9 +253,6 @@ class QuantisedVectors(ArraySearch):
         nearer = np.flatnonzero(distances < farthest)
         return np.concatenate([nearer, np.flatnonzero(distances == farthest)[: count - len(nearer)]])
 
-    def _vectors_at(self, keys: np.ndarray) -> np.ndarray:
-        return self.vectors[keys] if self.vectors_of is None else np.asarray(self.vectors_of(self.ids[keys]))
-
 
 def _bit_count(words: np.ndarray) -> np.ndarray:
     """Bits that are set in each row. [N, words] uint64 → [N]"""
@@ -297,9 +266,13 @@ def _bit_count(words: np.ndarray) -> np.ndarray:
 def shortened(vectors: np.ndarray, dimensions: int, *, normalise: bool = True) -> np.ndarray:
     """The first dimensions of vectors, of unit length again, for models trained for it (Matryoshka). [N, D] → [N, d]"""
     first = vectors[:, :dimensions].astype(np.float32)
-    if normalise:
-        first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return first
+    return unit(first) if normalise else first
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors of length 1; those of length 0 as they are. [..., D]"""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
 
 
 def blocks(array: np.ndarray, rows: int = 16_384) -> Iterator[tuple[slice, np.ndarray]]:
