@@ -15,6 +15,7 @@ from glassformer.files.schema import given
 from glassformer.loading import Loading
 from glassformer.progress import progress_bar, spinner
 from glassformer.retrieval.options import DocumentOptions, StoreOptions, WorkerOptions
+from glassformer.retrieval.postgres_database import shown_address
 
 
 @command
@@ -60,7 +61,6 @@ def index(
     with notes():
         with spinner("loading the model"):
             from glassformer.retrieval.indexing import index_folder, model_and_options
-            from glassformer.retrieval.opening import shown_store
 
             model, chosen, remark = model_and_options(output, options, **given(loading))
         if remark:
@@ -72,5 +72,5 @@ def index(
     show(report, json)
     if not json:
         show_next(
-            [f'glassformer ask "your question" --store {quote(shown_store(output))}'] if report.passage_count else []
+            [f'glassformer ask "your question" --store {quote(shown_address(output))}'] if report.passage_count else []
         )

@@ -26,7 +26,7 @@ def look_at_store(store: str, questions: list[str], look: LookOptions, loading: 
     if look.html is not None:
         raise ConfigError(
             "the page of a store asks it, so it is served; as a file: glassformer ask QUESTION --store "
-            f"{quote(shown_address(store) if is_address(store) else store)} --html {quote(str(look.html))}"
+            f"{quote(shown_address(store))} --html {quote(str(look.html))}"
         )
     if len(questions) > 1:
         raise DataError(f"a store is asked one question at a time, got {len(questions)}; put it in quotes")

@@ -1,7 +1,5 @@
 """Why a search gave a passage: the words that it shares with the question, and what each adds to the BM25 score.
 
-    score of a passage = Σ over words of the question    idf · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean))
-
 The numbers are those of the search (`Store.term_scores`), so the words of a passage sum to its score.
 """
 

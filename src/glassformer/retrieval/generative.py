@@ -301,29 +301,22 @@ class GenerativeReader:
 
     def _write(self, prompt: Prompt) -> tuple[list[int], bool]:
         """The ids of an answer, and whether it ended by itself."""
-        options: dict[str, Any] = {
-            "max_new_tokens": self.answer_tokens,
-            "min_new_tokens": 0,
-            "do_sample": False,
-            "num_beams": 1,
-        }
+        options: dict[str, Any] = {"max_new_tokens": self.answer_tokens, "min_new_tokens": 0}
+        options |= {"do_sample": False, "num_beams": 1}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*ended before their end token")  # a note says so
             if self.model.is_encoder_decoder:
                 generated = generate_fused(self.model, prompt.rows, **options)
             else:
                 ids = torch.tensor(prompt.rows, device=self.model.device)
-                options |= {"regex": self._pattern(len(prompt.texts)), "return_scores": True}
+                pattern = answer_pattern(len(prompt.texts), self._characters)
+                options |= {"regex": pattern, "return_scores": True}
                 generated = generate(self.model, ids, None, options)
         return generated.new_ids[0].tolist(), generated.reasons[0] == "end_token"
 
-    def _pattern(self, passages: int) -> str:
-        """The regular expression of an answer; a small window has room for a whole sentence too."""
-        return answer_pattern(passages, self._characters)
-
     @property
     def _characters(self) -> int:
-        """Steps of the longest sentence that the grammar allows."""
+        """Steps of the longest sentence that the grammar allows; a small window has room for a whole one too."""
         return min(CHARACTERS, self.answer_tokens)
 
     def sentences(self, written: Sequence[int], ended: bool) -> list[tuple[str, int | None]]:
@@ -357,14 +350,8 @@ class GenerativeReader:
             best = max(range(len(scores)), key=scores.__getitem__)
             if cited is not None and scores[cited] >= self.threshold:
                 best = cited
-            listed.append(
-                CitedSentence(
-                    text=text,
-                    passage=best if scores[best] >= self.threshold else None,
-                    cited=cited,
-                    support=round(scores[best], 4),
-                )
-            )
+            passage = best if scores[best] >= self.threshold else None
+            listed.append(CitedSentence(text=text, passage=passage, cited=cited, support=round(scores[best], 4)))
         return listed
 
 

@@ -31,7 +31,7 @@ from glassformer.retrieval.document import Document
 from glassformer.retrieval.embedder import PassageEmbedder, settings_of, unloadable
 from glassformer.retrieval.folder import FolderFile, Skipped, content_hash, walk
 from glassformer.retrieval.formats import read_document
-from glassformer.retrieval.opening import open_store, shown_store, store_exists, store_folder, writing_store
+from glassformer.retrieval.opening import open_store, store_exists, store_folder, writing_store
 from glassformer.retrieval.options import (
     DEFAULT_MODEL,
     NO_MODEL,
@@ -41,6 +41,7 @@ from glassformer.retrieval.options import (
     WorkerOptions,
 )
 from glassformer.retrieval.passage import Passage
+from glassformer.retrieval.postgres_database import shown_address
 from glassformer.retrieval.splitter import split
 from glassformer.retrieval.store import ContentBatch, Store
 from glassformer.text.tokenizer import Tokenizer
@@ -119,7 +120,7 @@ def report_of(store: Store, where: str | Path, **done: object) -> StoreReport:
     counts = store.counts()
     unread = [Unread(file=name, reason=reason) for name, reason in store.problems()]
     return StoreReport(
-        store=shown_store(where), document_count=counts.documents, passage_count=counts.passages,
+        store=shown_address(where), document_count=counts.documents, passage_count=counts.passages,
         model=store.settings.model, unread=unread, **done,  # type: ignore[arg-type] # the fields that say what was done
     )  # fmt: skip
 

@@ -4,8 +4,6 @@
     index = InvertedIndex("words.bm25")                                       maps the file; reads what it searches
     index.best({term: (index.postings(term), idf)}, 10, mean_length)          rows of the ten best, exact scores
 
-    score = Σ over terms t    idf(t) · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length))
-
 The scores of all passages are an array, to which the postings of a term are added at once. Terms come in the order of
 their number of passages, rare ones first. A term adds at most its idf times the largest factor that it has in any
 passage (MaxScore). Where the terms to come add less together than the k-th best passage has already, a passage with
@@ -19,8 +17,7 @@ scored again by the formula in 64 bits, so results are exact.
 
 `mapped.py` has the form of the file.
 
-Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; Turtle and Flood 1995,
-"Query evaluation: strategies and optimizations" (MaxScore).
+Source: Turtle and Flood 1995, "Query evaluation: strategies and optimizations" (MaxScore); `bm25.py` has the formula.
 """
 
 from __future__ import annotations
@@ -115,19 +112,6 @@ def write_inverted_index(
         _write(stream, path, np.asarray(ids, np.int64), np.asarray(lengths, np.int64), words, iter(occurrences))
 
 
-class PostingsBlock(NamedTuple):
-    """The postings of some terms that follow each other.
-
-    rows: of passages. [p] int32
-    counts: tf. [p] int64
-    sizes: postings of each term. [t]
-    """
-
-    rows: np.ndarray
-    counts: np.ndarray
-    sizes: np.ndarray
-
-
 def _write(
     stream: BinaryIO,
     path: Path,
@@ -143,16 +127,16 @@ def _write(
     stream.seek(MAX_HEADER)
     for some in _blocks(words):
         texts += [term for term, _, _ in some]
-        block = _block(path, ids, some, occurrences)
-        total += np.bincount(block.rows, block.counts, len(ids)).astype(np.int64)
-        rows, counts = block.rows.astype("<i4"), np.minimum(block.counts, SATURATED).astype(np.uint8)
-        starts = np.cumsum(block.sizes) - block.sizes
+        rows, tf, sizes = _block(path, ids, some, occurrences)
+        total += np.bincount(rows, tf, len(ids)).astype(np.int64)
+        rows, counts, starts = rows.astype("<i4"), np.minimum(tf, SATURATED).astype(np.uint8), np.cumsum(sizes) - sizes
         saturated = np.flatnonzero(counts == SATURATED)
-        parts["large"].append(np.stack([saturated + postings, block.counts[saturated]], axis=1))
-        parts["factors"].append(np.maximum.reduceat(block.counts / (block.counts + norms[rows]), starts))
-        parts["checks"].append(_checksums(rows, counts, starts, block.sizes))
+        spans = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+        parts["large"].append(np.stack([saturated + postings, tf[saturated]], axis=1))
+        parts["factors"].append(np.maximum.reduceat(tf / (tf + norms[rows]), starts))
+        parts["checks"].append(np.array([_checksum(rows[span], counts[span]) for span in spans], np.uint32))
         parts["counts"].append(counts)
-        parts["sizes"].append(block.sizes)
+        parts["sizes"].append(sizes)
         postings += len(rows)
         stream.write(rows.tobytes())
     if next(occurrences, None) is not None or not np.array_equal(total, lengths):
@@ -160,14 +144,9 @@ def _write(
     joined = {name: np.concatenate(listed) if listed else np.zeros(0) for name, listed in parts.items()}
     large = joined["large"].reshape(-1, 2)
     header = InvertedIndexHeader(
-        passages=len(ids),
-        terms=len(texts),
-        postings=postings,
-        large=len(large),
-        text=sum(map(len, texts)),
-        newest=int(ids[-1]),
-        mean_length=mean,
-    )
+        passages=len(ids), terms=len(texts), postings=postings, large=len(large), text=sum(map(len, texts)),
+        newest=int(ids[-1]), mean_length=mean,
+    )  # fmt: skip
     of_terms = {
         "text": np.frombuffer(b"".join(texts), np.uint8),
         "text_ends": np.cumsum([len(text) for text in texts]),
@@ -197,8 +176,11 @@ def _blocks(words: Iterable[tuple[bytes, int, int]]) -> Iterator[list[tuple[byte
 
 def _block(
     path: Path, ids: np.ndarray, some: list[tuple[bytes, int, int]], occurrences: Iterator[int]
-) -> PostingsBlock:
-    """Read the postings of some terms. Raises: DataError: they are not what the counts of the terms say."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read the postings of some terms: their rows and tf, and how many each term has. [p], [p], [t]
+
+    Raises: DataError: they are not what the counts of the terms say.
+    """
     sizes, times = (np.array(values, np.int64) for values in list(zip(*some, strict=True))[1:])
     read = np.fromiter(islice(occurrences, int(times.sum())), np.int64)
     starts = np.cumsum(times) - times
@@ -210,13 +192,7 @@ def _block(
     whole = len(read) == times.sum() and bool(times.all())
     if not whole or not np.array_equal(ids[rows], read[places]) or (np.add.reduceat(first, starts) != sizes).any():
         raise DataError(f"{path}: the postings of the full-text index are not those that it counts")
-    return PostingsBlock(rows, np.diff(places, append=len(read)), sizes)
-
-
-def _checksums(rows: np.ndarray, counts: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """A checksum of the postings of each term. [t] uint32"""
-    spans = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    return np.array([_checksum(rows[span], counts[span]) for span in spans], np.uint32)
+    return rows, np.diff(places, append=len(read)), sizes
 
 
 def _checksum(rows: np.ndarray, counts: np.ndarray) -> int:

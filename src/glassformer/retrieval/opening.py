@@ -7,7 +7,7 @@ from pathlib import Path
 
 from glassformer.files import as_path
 from glassformer.retrieval.options import is_store_folder
-from glassformer.retrieval.postgres_database import is_address, shown_address
+from glassformer.retrieval.postgres_database import is_address
 from glassformer.retrieval.sqlite_store import open_folder, writing_folder
 from glassformer.retrieval.store import Store, StoreSettings
 
@@ -53,8 +53,3 @@ def store_exists(where: str | Path) -> bool:
 def store_folder(where: str | Path) -> Path | None:
     """The folder of a store; None = it is in a database."""
     return None if is_address(where) else as_path(where).expanduser()
-
-
-def shown_store(where: str | Path) -> str:
-    """The place of a store as it is shown: an address without its password."""
-    return shown_address(str(where)) if is_address(where) else str(where)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -162,24 +162,16 @@ def described(scene: Any) -> StoreFacts:
     )  # fmt: skip
 
 
-def answered(
-    scene: Any,
-    *,
-    question: str,
-    method: Literal["fusion", "bm25", "dense"] | None,
-    top: int,
-    folder: str | None,
-    where: dict[str, str] | None,
-    diversity: float,
-    late_interaction: int,
-) -> Answer:
-    """The answer to a question. Raises: as `ask`."""
+def answered(scene: Any, *, question: str, late_interaction: int, **search: Any) -> Answer:
+    """The answer to a question. Raises: as `ask`.
+
+    Args:
+        search: options of the search; where they ask for nothing, those of the page
+    """
     page = _page(scene)
     options = replace(
-        page.options, method=method or page.options.method, top=top, folder=folder or page.options.folder,
-        where=where or page.options.where, diversity=diversity or page.options.diversity,
-        late_interaction=late_interaction,
-    )  # fmt: skip
+        page.options, late_interaction=late_interaction, **{name: value for name, value in search.items() if value}
+    )
     with page.turn:
         return ask(question, page.retriever, options, reader=page.reader)
 

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,14 +31,16 @@ _HOST = r"(?:\[[0-9a-fA-F:.%]*\]|[^:\[\],]*)(?::\d*)?"
 _HOSTS = re.compile(f"{_HOST}(?:,{_HOST})*")
 
 
-def is_address(where: object) -> bool:
+def is_address(where: str | Path) -> bool:
     """Whether the place of a store is the address of a database, and no folder."""
-    return isinstance(where, str) and where.startswith(SCHEMES)
+    return str(where).startswith(SCHEMES)
 
 
-def shown_address(address: str) -> str:
-    """The address of a database without its password."""
-    if (parts := _parts(address)) is None:
+def shown_address(where: str | Path) -> str:
+    """The place of a store as it is shown: the address of a database without its password; a folder as it is."""
+    if not is_address(where):
+        return str(where)
+    if (parts := _parts(str(where))) is None:
         return f"{SCHEMES[0]}…"
     user = f"{parts['user']}@" if parts["user"] else ""
     given = parse_qs(parts["query"] or "")

@@ -5,16 +5,14 @@
                             second schema, which answers when it is complete; the next indexing removes the first
 
 Terms are ours (`words.py`), in an inverted index, `postings(term, passage, tf, length)`, and scores those of a store in
-SQLite: BM25 with k₁ = 1.2 and b = 0.75. The ranks of PostgreSQL's own full-text search know neither how rare a term is
-nor how long passages are. Rare terms choose the passages, as far as the others together cannot bring one more among the
-best (MaxScore); of these, the frequent ones are looked up one after the other, each for the
-passages that can still be among the best.
+SQLite (`bm25.py`). The ranks of PostgreSQL's own full-text search know neither how rare a term is nor how long passages
+are. Rare terms choose the passages, as far as the others together cannot bring one more among the best (MaxScore);
+frequent ones are looked up one after the other, each for the passages that can still be among the best.
 
 Vectors are `halfvec`, compared exactly with a question in 32 bits; from 100,000 an HNSW index chooses those that are.
 
-Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; Turtle and Flood 1995,
-"Query evaluation: strategies and optimizations" (MaxScore); Malkov and Yashunin 2018, "Efficient and robust approximate
-nearest neighbor search using Hierarchical Navigable Small World graphs".
+Sources: Turtle and Flood 1995, "Query evaluation: strategies and optimizations" (MaxScore); Malkov and Yashunin 2018,
+"Efficient and robust approximate nearest neighbor search using Hierarchical Navigable Small World graphs".
 """
 
 from __future__ import annotations

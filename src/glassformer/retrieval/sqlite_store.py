@@ -7,12 +7,7 @@
           5f0c…-9be1….ann        the approximate index of 100,000 vectors or more: derived, and made again when stale
           5f0c…-07d2….bm25       the inverted index of 1,000 passages or more: derived too, see `sqlite_words.py`
 
-BM25 is that of FTS5, k₁ = 1.2 and b = 0.75:
-
-    score = Σ over terms t    idf(t) · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length))
-    idf(t) = max(log((N − n(t) + 0.5) / (n(t) + 0.5)), 1e-6)          N passages, n(t) of them with t
-
-Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
+BM25 is that of FTS5, with k₁ = 1.2 and b = 0.75 (`bm25.py` has the formula).
 """
 
 from __future__ import annotations

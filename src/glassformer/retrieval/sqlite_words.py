@@ -180,7 +180,7 @@ class WordSearch:
         return self._by_fts(state, asked, limit, condition, values)
 
     def counts(self, asked: Sequence[str], counting: Callable[[str], int] | None = None) -> dict[str, int]:
-        """In how many passages each of some terms is, counted once an edition; by FTS5 unless it is said how."""
+        """In how many passages each of some terms is, counted once an edition, by FTS5 or as `counting` does."""
         known, counting = self.state().counts, counting or self._count
         return {term: known[term] if term in known else known.setdefault(term, counting(term)) for term in asked}
 
