@@ -71,3 +71,22 @@ def test_how_files_are_read_reaches_the_format_of_the_data(tmp_path: Path) -> No
     (config,) = configured_runs(path, TrainOptions(), reading).values()
     expected = {"quotes": False, "delimiter": "\t", "names": ["text", "label"], "header": False}
     assert config.data.format == {**expected, "on_bad_rows": "skip", "encoding": "latin-1"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        (
+            "task: clasify\ndata: {train: a.csv}\n",
+            TrainOptions(),
+            r"mine\.yaml: task is 'clasify'; nearest: 'classify'",
+        ),
+        ("task: classify\ndat: {train: a.csv}\n", TrainOptions(), r"mine\.yaml: 'dat' is no option; nearest: 'data'"),
+        ("task: classify\nmodel: m\n", TrainOptions(), r"mine\.yaml: 'data' is missing"),
+        ("task: classify\ndata: {train: a.csv}\n", TrainOptions(task="clasify"), r"^task is 'clasify'"),
+    ],
+)
+def test_an_error_names_the_file_that_holds_it(lines: str, options: TrainOptions, message: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(lines)
+    with pytest.raises(ConfigError, match=message):
+        configured_runs(tmp_path / "mine.yaml", options)

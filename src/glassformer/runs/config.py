@@ -38,6 +38,7 @@ from glassformer.files.schema import (
     above,
     at_least,
     convert,
+    given,
     keyword_types,
     parse,
 )
@@ -448,11 +449,17 @@ def configured_runs(
     if RUNS not in values:
         _apply(options, reading, values)
         needed = {"task": "--task classify", "data": "--data rows.csv"}
-        if missing := [example for name, example in needed.items() if name not in values]:
+        if config is None and (missing := [example for name, example in needed.items() if name not in values]):
             raise ConfigError(
                 f"add {' and '.join(missing)}, or name a configuration file; see `glassformer train --help`"
             )
-        return {ONLY: parse_config({"output": f"runs/{values.get('task')}", **values})}
+        try:
+            return {ONLY: parse_config({"output": f"runs/{values.get('task')}", **values})}
+        except ConfigError as error:
+            key = str(error).partition(" ")[0].rpartition(".")[2]
+            if config is None or key in given(options):
+                raise
+            raise ConfigError(f"{config}: {error}") from error  # and not as an option of the command line
     if options.output is not None:
         values["output"] = options.output  # of the folder that holds them all
     runs = split_runs(values)
