@@ -174,6 +174,39 @@ def test_what_cells_share_is_removed_when_all_are_done(
     assert there == [False, *[True] * 7] and not (tmp_path / "study" / ".work").exists()
 
 
+def test_active_learning_has_curves_of_its_own(tmp_path: Path, encoder: Path) -> None:
+    """A word that no labelled text has is what `words` is unsure of, so that margin looks for it."""
+    names = ["banana"] * 40 + ["fruit"] * 18 + ["time"] * 2
+    rows = [{"text": f"an {name} {i}", "label": name} for i, name in enumerate(names)]
+    test = written(tmp_path / "test.csv", [{"text": f"like {name}", "label": name} for name in {*names}])
+    ways = {"choose": ["random", "margin"], "seeds": [2]}
+    given = options(tmp_path, encoder, rows, labels=[4, 8, 12], test=[test], **ways)
+    report = few_labels(options=given)
+    by = {(x.levels["method"], x.levels["labels"]): x.metrics["accuracy"].value for x in report.points}
+    assert {method for method, _ in by} == {"words-random", "words-margin", "blind"}
+    assert by["words-margin", 12] == 1.0 > by["words-random", 12]
+    of_margin = [{*texts} for texts, _ in FITTED[1:6:2]]
+    assert of_margin[0] < of_margin[1] < of_margin[2], "each choice has the ones before it"
+    assert of_margin[0] == {*FITTED[0][0]}, "without a classifier both begin with the same rows"
+    fitted = len(FITTED)
+    few_labels(options=given)
+    assert len(FITTED) == fitted
+    # of a later cell alone, what the one before it chose is read
+    last = tmp_path / "study" / "words-margin-12-labels" / "seed-2" / "cell.json"
+    last.unlink()
+    few_labels(options=given)
+    assert (len(FITTED) == fitted + 1 and FITTED[-1][0] == FITTED[-2 - 1][0]) or len(FITTED[-1][0]) == 12
+
+
+def test_active_learning_in_cross_validation(tmp_path: Path, encoder: Path) -> None:
+    given = options(tmp_path, encoder, numbered(24), labels=[4, 8], seeds=[0], methods=["words"], choose=["both"])
+    few_labels(options=given)
+    chosen = json.loads((tmp_path / "study" / "words-4-labels" / "seed-0" / "chosen.json").read_text())["next"]
+    assert {*chosen} == {"0", "1", "2", "3"} and all(len({*x}) == 8 for x in chosen.values())
+    with pytest.raises(ConfigError, match=r"choose.*'closest'"):
+        few_labels(options=options(tmp_path, encoder, numbered(24), choose=["closest"]))
+
+
 def test_several_labels_in_a_cell(tmp_path: Path, encoder: Path) -> None:
     data = several_labels(60)
     rows = [

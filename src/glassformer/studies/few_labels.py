@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from glassformer.data.sequence import InMemoryRows, RowSequence
 from glassformer.data.splits import leaks, slices, split
 from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
+from glassformer.few_labels.active_learning import Strategy, choose_texts
 from glassformer.few_labels.method import Method, Setting, find_method, make_method
 from glassformer.few_labels.reading import TextRows, kind_of_labels, row_text, text_rows
 from glassformer.few_labels.rows import LabelledTexts, without_leaks
@@ -45,6 +46,10 @@ from glassformer.tasks.types import Prediction
 
 METHOD, LABELS = "method", "labels"
 ANSWERS = "answers.json"
+CHOSEN = "chosen.json"
+"""What active learning chose next, after a cell: for each fold the rows of the pool with the next number of labels."""
+STRATIFIED: Literal["stratified"] = "stratified"
+Choice = Literal[Strategy, "stratified"]
 WORK = ".work"
 """Folder in the output for what cells share, such as an adapted encoder."""
 SIZES = (8, 16, 32, 64, 128, 220)
@@ -65,10 +70,12 @@ class NamedMethod(Schema):
 
     method: which; None = that of its name
     options: of the method
+    choose: how its labelled rows are chosen; None = as the plan says
     """
 
     method: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    choose: Choice | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +85,7 @@ class FewLabelsPlan(Schema):
     methods: name → which method, and its options
     labels: how many, of each slice; those that there are not are left out, and all that there are is added
     seeds: of slices and of all that is drawn
+    choose: how the labelled rows are chosen; of several ways each method that needs labels has a curve for each
     unlabelled: files of further texts without labels
     unlabelled_limit: a random sample of this many of them
     folds: of cross-validation, where neither a file nor a share of test rows is named and the labelled rows are few
@@ -92,6 +100,7 @@ class FewLabelsPlan(Schema):
     methods: dict[str, NamedMethod | None] | list[str] = field(default_factory=lambda: list(USUAL_METHODS))
     labels: Sizes = field(default_factory=lambda: list(SIZES))
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    choose: list[Choice] = field(default_factory=lambda: list[Choice]([STRATIFIED]))
     unlabelled: str | list[str] = field(default_factory=list)
     unlabelled_limit: Count = 5_000
     folds: Count = 4
@@ -104,13 +113,19 @@ class FewLabelsPlan(Schema):
 
     @property
     def named(self) -> dict[str, NamedMethod]:
-        """The methods by name."""
+        """The methods by name; of several ways to choose rows, each method with each: `knn-margin`."""
         given = self.methods if isinstance(self.methods, dict) else dict.fromkeys(self.methods)
-        return {name: replace(x or NamedMethod(), method=(x and x.method) or name) for name, x in given.items()}
+        named: dict[str, NamedMethod] = {}
+        for name, each in given.items():
+            method = replace(each or NamedMethod(), method=(each and each.method) or name)
+            alone = method.choose is not None or "labels" not in find_method(str(method.method)).NEEDS
+            for choice in [method.choose or STRATIFIED] if alone else self.choose:
+                named[name if alone or len(self.choose) == 1 else f"{name}-{choice}"] = replace(method, choose=choice)
+        return named
 
     def validate(self) -> None:
         if not self.named:
-            raise ConfigError("few_labels.methods names none; leave it out for the usual ones")
+            raise ConfigError("few_labels.methods names none, or few_labels.choose; leave them out for the usual ones")
         for name, each in self.named.items():
             parse(find_method(str(each.method)).OPTIONS, each.options, f"few_labels.methods.{name}.options")
 
@@ -302,7 +317,11 @@ class FewLabelsEvaluator(Evaluator):
 
     def made_of(self, cell: Cell) -> dict[str, Any]:
         named = self.plan.named[cell[METHOD]]
-        uses = {"unlabelled": self._digests[1]} if "unlabelled" in self._class(cell[METHOD]).NEEDS else {}
+        uses: dict[str, Any] = (
+            {"unlabelled": self._digests[1]} if "unlabelled" in self._class(cell[METHOD]).NEEDS else {}
+        )
+        if named.choose != STRATIFIED:  # a choice depends on those before it
+            uses |= {"choose": named.choose, "sizes": [x for x in self.sizes if x <= cell[LABELS]]}
         return {
             "model": self.config.model, "method": named.method, "options": plain(named.options), "seed": cell.seed,
             "labels": cell[LABELS], "max_tokens": self.plan.max_tokens, "descriptions": self.plan.descriptions,
@@ -365,26 +384,59 @@ class FewLabelsEvaluator(Evaluator):
             holds, method = self._fitted(cell, pool, pool)
             return pool, holds, method
         holds = np.zeros(pool.holds.shape, dtype=bool)
-        for inner, outer in pool.folds(self.plan.folds, cell.seed):
-            holds[outer], method = self._fitted(cell, pool.select(inner), pool.select(outer))
+        for fold, (inner, outer) in enumerate(pool.folds(self.plan.folds, cell.seed)):
+            holds[outer], method = self._fitted(cell, pool.select(inner), pool.select(outer), fold)
         return pool, holds, method
 
-    def _fitted(self, cell: Cell, pool: LabelledTexts, test: LabelledTexts) -> tuple[np.ndarray, Method[Any] | None]:
+    def _fitted(
+        self, cell: Cell, pool: LabelledTexts, test: LabelledTexts, fold: int = 0
+    ) -> tuple[np.ndarray, Method[Any] | None]:
         named, size = self.plan.named[cell[METHOD]], cell[LABELS]
         method = make_method(str(named.method), self.setting.seeded(cell.seed), **named.options)
         if size is None:
             method.fit(LabelledTexts.names_only(pool.kind.names, several=pool.several), self.rows.unlabelled)
             return method.decide(method.scores(test.texts)), method
-        size = min(size, len(pool))
-        sizes = sorted({*(x for x in self.sizes if x < size), size})
-        chosen = slices(pool.labels, sizes, seed=cell.seed)[sizes.index(size)]
+        chosen = self._chosen(cell, pool, fold)
         labelled = pool.select(chosen)
-        if (labelled.holds == labelled.holds[0]).all():  # all that can be learned is this label
+        # All that can be learned from equal labels is this label.
+        equal = bool((labelled.holds == labelled.holds[0]).all())
+        if not equal:
+            # The texts of the pool that this slice does not have: their labels are not known here.
+            others = [pool.texts[i] for i in np.setdiff1d(np.arange(len(pool)), chosen)]
+            method.fit(labelled, [*others, *self.rows.unlabelled])
+        if named.choose != STRATIFIED and size < self.sizes[-1]:
+            self._choose_next(cell, pool, fold, chosen, None if equal else method.scores)
+        if equal:
             return np.tile(labelled.holds[0], (len(test), 1)), None
-        # The texts of the pool that this slice does not have: their labels are not known here.
-        others = [pool.texts[i] for i in np.setdiff1d(np.arange(len(pool)), chosen)]
-        method.fit(labelled, [*others, *self.rows.unlabelled])
         return method.decide(method.scores(test.texts)), method
+
+    def _chosen(self, cell: Cell, pool: LabelledTexts, fold: int) -> np.ndarray:
+        """Which rows of the pool a cell learns from."""
+        size, strategy = min(cell[LABELS], len(pool)), self.plan.named[cell[METHOD]].choose
+        smaller = [x for x in self.sizes if x < size]
+        if strategy == STRATIFIED:
+            return slices(pool.labels, [*smaller, size], seed=cell.seed)[-1]
+        if not smaller:
+            return self._more(cell, pool, np.zeros(0, dtype=np.int64), size, None)
+        levels = {**cell.levels, LABELS: smaller[-1]}
+        path = seed_folder(self.output / folder_name(levels), cell.seed) / CHOSEN
+        return np.array(read_json_object(path, DataError)["next"][str(fold)])
+
+    def _choose_next(self, cell: Cell, pool: LabelledTexts, fold: int, chosen: np.ndarray, scores: Any) -> None:
+        """Choose the rows of the next cell, and store them."""
+        size = min(self.sizes[self.sizes.index(cell[LABELS]) + 1], len(pool))
+        more = self._more(cell, pool, chosen, size - len(chosen), scores)
+        path = cell.folder / CHOSEN
+        cell.folder.mkdir(parents=True, exist_ok=True)
+        known = read_json_object(path, DataError)["next"] if fold and path.is_file() else {}
+        write_json(path, {"next": {**known, str(fold): [*chosen.tolist(), *more.tolist()]}}, DataError)
+
+    def _more(self, cell: Cell, pool: LabelledTexts, chosen: np.ndarray, count: int, scores: Any) -> np.ndarray:
+        strategy = self.plan.named[cell[METHOD]].choose
+        return choose_texts(
+            pool.texts, chosen, count, strategy, np.random.default_rng([cell.seed, len(chosen)]),  # type: ignore[arg-type]
+            scores=scores, vectors=self.setting.vectors, several=pool.several,
+        )  # fmt: skip
 
     # ----------------------------------------------------------------------------------------------- the report
 

@@ -59,6 +59,13 @@ class FewLabelsOptions(Schema):
         Sequence[int] | None, Doc("Numbers of labels, separated by commas. Default: 8,16,32,64,128,220.")
     ] = None
     max_tokens: Annotated[Count | None, Doc("Tokens of a text at most; longer ones are cut. Default: 128.")] = None
+    choose: Annotated[
+        Sequence[str] | None,
+        Doc(
+            "How labelled rows are chosen, with a curve for each of several ways: stratified (default), random, or by "
+            "active learning: least-confidence, margin, entropy, core-set, k-means, both."
+        ),
+    ] = None
     settings: Annotated[
         Mapping[str, Any], Doc("Option of a method, by its path: contrastive.steps=100; repeatable.")
     ] = field(default_factory=dict)
@@ -83,6 +90,7 @@ class FewLabelsOptions(Schema):
         named |= {"few_labels.unlabelled": [*self.unlabelled] or None, "few_labels.separator": self.separator}
         named |= {"few_labels.labels": None if self.labels is None else [*self.labels]}
         named |= {"few_labels.max_tokens": self.max_tokens}
+        named |= {"few_labels.choose": None if self.choose is None else [*self.choose]}
         for path, value in named.items():
             if value is not None:
                 set_value(values, path, value)
