@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glassformer import Model, UnsupportedError, load
-from glassformer.retrieval.fusion_in_decoder import fused_memory, generate_fused
+from glassformer.retrieval.generative import fused_memory, generate_fused
 from tests.core.small import perturbed
 from tests.e2e.tiny_models import make_folder
 from tests.parity.families import BY_FAMILY

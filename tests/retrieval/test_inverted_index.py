@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from glassformer.errors import DataError
 from glassformer.retrieval import inverted_index as module
 from glassformer.retrieval.bm25 import inverse_frequency
 from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
-from glassformer.retrieval.mapped import MAX_HEADER, PREFIX
 
 DRAW = np.random.default_rng(0)
 SHARES = 1 / np.arange(1, 201) ** 1.1
@@ -179,32 +176,6 @@ def test_numbers_that_contradict_each_other_are_refused_and_leave_no_file(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("size", [0, 10, MAX_HEADER, MAX_HEADER + 100, -1, "longer"])
-def test_a_cut_file_is_refused(path: Path, size: int | str) -> None:
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"\0" if isinstance(size, str) else whole[:size])
-    with pytest.raises(DataError, match=r"words\.bm25: the index is damaged: .*make the index again"):
-        InvertedIndex(path)
-
-
-def test_a_changed_byte_anywhere_is_refused_before_it_counts(path: Path) -> None:
-    """Where it opens, or where the term is first read; a byte between the arrays changes nothing."""
-    whole, draw = path.read_bytes(), np.random.default_rng(0)
-    places = InvertedIndex(path).header.places()
-    inside = [*range(40), *(int(draw.integers(part.start, part.stop)) for part in places.values() for _ in range(8))]
-    for place in inside:
-        changed = bytearray(whole)
-        changed[place] ^= 1 << int(draw.integers(8))
-        path.write_bytes(changed)
-        with pytest.raises(DataError, match=r"make the index again|is not valid JSON"):
-            InvertedIndex(path).verify()
-    assert len(inside) == 40 + 8 * 10 and all(part.stop > part.start for part in places.values())
-    ends = sorted(part.stop for part in places.values())[:-1]
-    gap = next(end for end in ends if end % 64)
-    path.write_bytes(whole[:gap] + b"\1" + whole[gap + 1 :])
-    InvertedIndex(path).verify()
-
-
 def test_a_damaged_term_is_refused_where_it_is_read(path: Path) -> None:
     index = InvertedIndex(path)
     start = int(index._ends[index._place(b"w0") - 1]) if index._place(b"w0") else 0
@@ -216,31 +187,3 @@ def test_a_damaged_term_is_refused_where_it_is_read(path: Path) -> None:
     assert len(index.postings("w7").rows) == sum("w7" in text for text in TEXTS)
     with pytest.raises(DataError, match="postings of a term differ from their checksum"):
         index.postings("w0")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"format": 2}, "format is 2"),
-        ({"passages": -1}, "passages is -1"),
-        ({"postings": 10**14}, "was written with"),
-        ({"terms": 10**14}, "was written with"),
-        ({"crc32": {}}, "its large differ"),
-        ({"newer": 1}, "'newer' is no option"),
-    ],
-)
-def test_a_header_of_another_version_or_size_is_refused(path: Path, changes: dict[str, object], said: str) -> None:
-    data = path.read_bytes()
-    magic, length, _ = PREFIX.unpack_from(data)
-    text = json.dumps(json.loads(data[PREFIX.size : PREFIX.size + length]) | changes).encode()
-    path.write_bytes((PREFIX.pack(magic, len(text), zlib.crc32(text)) + text).ljust(MAX_HEADER, b"\0") + data[4_096:])
-    with pytest.raises(DataError, match=said):
-        InvertedIndex(path)
-
-
-def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "words.bm25").write_bytes(bytes(9_000))
-    with pytest.raises(DataError, match="are not those of an index"):
-        InvertedIndex(tmp_path / "words.bm25")
-    with pytest.raises(DataError, match="cannot be opened"):
-        InvertedIndex(tmp_path / "none.bm25")

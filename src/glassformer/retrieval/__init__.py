@@ -15,7 +15,7 @@ Read in this order:
     vectors.py       exact search over vectors; clusters.py: k-means
     retriever.py     question → passages: BM25, dense, fusion, re-ranking, diversity
     reader.py        question, passages → the words that answer it
-    generative.py    question, passages → written sentences with citations; fusion_in_decoder.py
+    generative.py    question, passages → written sentences with citations
     support.py       sentence, passages → which of them says it
     answer.py        question → answer with its source
 """

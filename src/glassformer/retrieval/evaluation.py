@@ -168,7 +168,7 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
     def best_weight(self) -> float | None:
         """The dense weight of the highest nDCG@10; None = there is no fusion."""
         scores = {weight: x.value for weight, x in zip(self.weights, self.by_weight, strict=True)}
-        return _best_weight(scores) if scores else None
+        return max(scores, key=lambda weight: (round(scores[weight], 9), -abs(weight - 0.5)), default=None)
 
     @property
     def notes(self) -> list[str]:
@@ -197,13 +197,10 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
 
     # --------------------------------------------------------------------------------------- tables and charts
 
-    def tables(self) -> list[Table]:
-        return self._tables(SHOWN)
-
     def page_tables(self) -> list[Table]:
-        return self._tables(len(self.unmatched))
+        return self.tables(len(self.unmatched))
 
-    def _tables(self, shown: int) -> list[Table]:
+    def tables(self, shown: int = SHOWN) -> list[Table]:
         main = [
             [x.name, x.ndcg_10.cell(), x.mrr_10.cell(), f"{x.mean_ms:.1f}", f"{x.median_ms:.1f}"] for x in self.methods
         ]
@@ -226,9 +223,9 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
         charts: list[Chart] = [
             Series(
                 title=f"{title}@k", x_label="k", y_label=title, log_x=self.ks[-1] > DEPTH,
-                lines=[_line(x.name, self.ks, curve(x)) for x in self.methods],
+                lines=[_line(x.name, self.ks, getattr(x, title.lower())) for x in self.methods],
             )
-            for title, curve in (("recall", _recall), ("nDCG", _ndcg))
+            for title in ("recall", "nDCG")
         ]  # fmt: skip
         if self.weights:
             line = replace(_line("fusion", self.weights, self.by_weight), best=self.best_weight)
@@ -239,14 +236,6 @@ class RetrievalEvaluation(Report, kind="retrieval-evaluation"):
 
 def _queries(count: int) -> str:
     return "1 query" if count == 1 else f"{count:,} queries"
-
-
-def _recall(method: MethodScores) -> list[Interval]:
-    return method.recall
-
-
-def _ndcg(method: MethodScores) -> list[Interval]:
-    return method.ndcg
 
 
 def _line(name: str, x: Sequence[float], values: Sequence[Interval]) -> SeriesLine:
@@ -304,7 +293,8 @@ def evaluate_retrieval(
     if not ks or not all(is_int(k, 1, options.candidates + 1) for k in ks):
         raise ConfigError(f"ks is {list(ks)}; it must hold whole numbers from 1 to candidates={options.candidates}")
     searched = _search(retriever, queries, options, bar)
-    scores = {name: _scores([x.ranks(x.scores[name]) for x in searched], ks, resamples) for name in _names(searched)}
+    names = [name for name in (*PARTS, "late", "rerank") if name in searched[0].scores]
+    scores = {name: _scores([x.ranks(x.scores[name]) for x in searched], ks, resamples) for name in names}
     best = max(scores, key=lambda name: scores[name][MAIN].value)
     by_weight = _by_weight(searched, WEIGHTS, resamples) if "fusion" in scores else {}
     counts = retriever.store.counts()
@@ -378,10 +368,6 @@ def evaluate_store(
     return replace(report, answers=answers, computed={**report.computed, **ANSWER_METRICS})
 
 
-def _best_weight(scores: Mapping[float, float]) -> float:
-    return max(scores, key=lambda weight: (round(scores[weight], 9), -abs(weight - 0.5)))
-
-
 def _search(
     retriever: Retriever, queries: Sequence[LabelledQuery], options: RetrievalOptions, bar: Bar
 ) -> list[_Ranked]:
@@ -421,10 +407,6 @@ def _distinct(relevant: Sequence[Relevant], contents: Mapping[str, str]) -> tupl
     for x in relevant:
         listed.setdefault((contents.get(x.file, x.file), x.texts), x)
     return tuple(listed.values())
-
-
-def _names(searched: Sequence[_Ranked]) -> list[str]:
-    return [name for name in (*PARTS, "late", "rerank") if name in searched[0].scores]
 
 
 def _by_weight(searched: Sequence[_Ranked], weights: Sequence[float], resamples: int) -> dict[float, ResampledScore]:

@@ -1,7 +1,8 @@
 """Generative reader (retrieval-augmented generation): a language model writes an answer from passages, and cites them.
 
     decoder            numbered passages and the question in one prompt ──> sentences, each with the number of a passage
-    encoder-decoder    fusion-in-decoder (`fusion_in_decoder.py`)       ──> sentences
+    encoder-decoder    question and passage 1 ── encoder ──┐
+                       question and passage 2 ── encoder ──┴─ states one after another ── decoder ──> sentences
 
     sentence ── which passage supports it? (`support.py`) ──┬─ the cited one, or else the best
                                                             └─ none: the sentence is left out
@@ -10,8 +11,11 @@ What a decoder writes is constrained to a grammar: sentences that end with the n
 prompt, [2]., or the sentence that says that there is no answer. As many passages are in the prompt as fit the model's
 window. Passages are data: special tokens that they imitate are broken by a space, and numbers in brackets are
 written (3), so that none ends the prompt or passes for a citation. What they say may still mislead a model.
-Sources: Lewis et al. 2020, "Retrieval-Augmented Generation"; Gao et al. 2023, "Enabling Large Language Models to
-Generate Text with Citations" (numbered passages, citations at the end of sentences).
+Fusion-in-decoder: passages are apart in the encoder, so its time grows with their number and not with its square; the
+decoder compares them. A decoder adds no positions to its memory, so the order of the passages changes nothing.
+Sources: Izacard and Grave 2021, "Leveraging Passage Retrieval with Generative Models for Open Domain Question
+Answering", section 3; Lewis et al. 2020, "Retrieval-Augmented Generation"; Gao et al. 2023, "Enabling Large Language
+Models to Generate Text with Citations" (numbered passages, citations at the end of sentences).
 """
 
 from __future__ import annotations
@@ -26,17 +30,23 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
+from glassformer.call import encoder_of
+from glassformer.core.heads import not_none
+from glassformer.engine.batching import plan_batches
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import counted
 from glassformer.files.schema import Schema
 from glassformer.generation.constrain import regex
+from glassformer.generation.decoding import Generated
 from glassformer.generation.generate import generate, generation_defaults
 from glassformer.model import Model
-from glassformer.retrieval.fusion_in_decoder import generate_fused
+from glassformer.models import eval_mode
 from glassformer.retrieval.passage import PassageMatch, with_headings
 from glassformer.retrieval.retriever import StageTimer
 from glassformer.retrieval.support import THRESHOLD, SupportCheck, WordOverlap
+from glassformer.tasks.microbatch import TOKENS
 from glassformer.tasks.span import check_asked
 from glassformer.text.sentences import rules_for, sentence_spans
 
@@ -371,3 +381,28 @@ def above(passage: PassageMatch) -> str:
     """A passage with the title of its document and the headings above it, which often name what the text calls "it"."""
     title = [passage.title] if passage.title and passage.title not in passage.headings else []
     return with_headings([*title, *passage.headings], passage.text)
+
+
+def fused_memory(model: Model, sources: Sequence[Sequence[int]]) -> Tensor:
+    """The encoder's states of each source, one after another, without padding. [1, sum of tokens, width]
+
+    Args:
+        sources: token ids of a question with a passage, each
+    """
+    encode = encoder_of(model.network, model.family.model_type)
+    states: dict[int, Tensor] = {}
+    with eval_mode(model.network), torch.inference_mode():
+        for group in plan_batches([len(source) for source in sources], TOKENS):
+            rows = [torch.tensor(list(sources[number]), device=model.device) for number in group]
+            ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            keep = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+            output = not_none(encode(ids, keep).last_hidden_state)
+            states.update((number, own[: len(row)]) for number, own, row in zip(group, output, rows, strict=True))
+    return torch.cat([states[number] for number in range(len(sources))])[None]
+
+
+def generate_fused(model: Model, sources: Sequence[Sequence[int]], **options: Any) -> Generated:
+    """Write one answer from several sources; options as of `Model.generate`."""
+    memory = {"encoder_outputs": (fused_memory(model, sources),)}
+    generated: Generated = generate(model, None, None, {**options, **memory, "return_scores": True})
+    return generated

@@ -47,6 +47,8 @@ from glassformer.retrieval.store import ContentBatch, Store
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 
+Embed = Callable[[Iterable[list[str]]], Iterator[np.ndarray]]
+
 BATCH_PASSAGES = 512
 """Passages that are embedded and written together: some seconds of work, and long enough batches for the encoder."""
 
@@ -167,18 +169,18 @@ def index_folder(
         options = replace(options, model=str(model.folder))
     settings = settings_of(options, model, revision)
     with writing_store(store, settings) as opened:
-        embedder = None if model is None else PassageEmbedder(model, settings)
-        with closing(open_store(store)) as answering:
-            same = answering.settings.continues(opened.settings)
-            replaced = "" if same else opened.settings.differences(answering.settings)
-            indexing = Indexing(
-                opened, embedder, files or DocumentOptions(), replaced={} if same else answering.documents()
-            )
-        if embedder is not None and workers is not None and (workers.workers or workers.ray):
+        embed: Embed | None = None if model is None else PassageEmbedder(model, settings).groups
+        if embed is not None and workers is not None and (workers.workers or workers.ray):
             from glassformer.retrieval.ray_embedding import RayEmbedder
 
             how = {"revision": settings.revision, **(loading or {})}
-            indexing.embed = RayEmbedder(settings, workers, settings.model or "", how)
+            embed = RayEmbedder(settings, workers, settings.model or "", how)
+        with closing(open_store(store)) as answering:
+            same = answering.settings.continues(opened.settings)
+            replaced = "" if same else opened.settings.differences(answering.settings)
+            documents = {} if same else answering.documents()
+        tokenizer = counting_words() if model is None else model.tokenizer
+        indexing = Indexing(opened, tokenizer, embed, files or DocumentOptions(), documents)
         start = time.perf_counter()
         indexing.run(root, bar, leave_out=own)
         return report_of(
@@ -190,27 +192,18 @@ def index_folder(
 class Indexing:
     """One run over a folder.
 
-    embed: gives the vectors of each group of passages, which may be read far ahead; None = passages get no vectors
-
     Args:
-        embedder: None = passages get no vectors
+        tokenizer: by whose tokens passages are cut
+        embed: gives the vectors of each group of passages, which may be read far ahead; None = passages get no vectors
         replaced: documents of a store of other settings that answers until this one is complete, with their contents
     """
 
     def __init__(
-        self,
-        store: Store,
-        embedder: PassageEmbedder | None,
-        files: DocumentOptions,
-        replaced: Mapping[str, str] | None = None,
+        self, store: Store, tokenizer: Tokenizer, embed: Embed | None, files: DocumentOptions, replaced: dict[str, str]
     ) -> None:
-        self.store, self.embedder, self.files, self.replaced = store, embedder, files, replaced or {}
-        self.tokenizer = counting_words() if embedder is None else embedder.model.tokenizer
+        self.store, self.tokenizer, self.embed, self.files, self.replaced = store, tokenizer, embed, files, replaced
         self.changes: Counter[str] = Counter()
         self.embedded = 0
-        self.embed: Callable[[Iterable[list[str]]], Iterator[np.ndarray]] | None = (
-            None if embedder is None else embedder.groups
-        )
         self._moved: Counter[str] = Counter()  # contents of names that are gone
 
     def run(self, root: Path, bar: Bar = no_bar, *, leave_out: Path | None = None) -> None:
@@ -228,9 +221,8 @@ class Indexing:
         gone = set(known) - {file.name for file in present} - _unknown(listed, known)
         self._moved = Counter(known[name] for name in gone)
         with bar("indexing", len(present)) as advance:
-            for group in self._with_vectors(
-                _grouped(self._batches(present, before, contents, problems, gone, advance))
-            ):
+            batches = self._batches(present, before, contents, problems, gone, advance)
+            for group in self._with_vectors(_grouped(batches)):
                 self.store.write(group)
         self.store.remove(sorted(gone & set(before)))
         self.changes["removed"] += len(gone) - self.changes["renamed"]

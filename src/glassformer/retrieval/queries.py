@@ -22,6 +22,8 @@ from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.store import EVERYTHING, Filter, Store
+from glassformer.tasks.columns import placed
+from glassformer.tasks.span import located_answers
 from glassformer.text.sentences import rules_for, sentence_spans
 
 ROLES = ("question", "file", "answer", "context", "answers")
@@ -108,60 +110,57 @@ def read_queries(
         check_column(where, names["question"], row, "question")
         values = {role: row.get(name) for role, name in names.items()}
         question = values["question"]
-        if not isinstance(question, str) or not question.strip():
-            raise DataError(f"{where}: the question is {safe_repr(question)}; it must be a text")
-        relevant = tuple(_relevant(values, where, language))
+        with placed(rows, number):
+            if not isinstance(question, str) or not question.strip():
+                raise DataError(f"the question is {safe_repr(question)}; it must be a text")
+            located = _located(values)
+            texts = _texts(values["answer"], "answer")
+            answers = tuple(dict.fromkeys([*texts, *(text for text, _ in located)]))
+            relevant = tuple(_relevant(values, texts, located, language))
         context = values["context"] if isinstance(values["context"], str) else ""
-        queries.append(LabelledQuery(question, relevant, where, tuple(_true_answers(values, where)), context))
+        queries.append(LabelledQuery(question, relevant, where, answers, context))
     return queries
 
 
-def _true_answers(values: Mapping[str, Any], where: str) -> list[str]:
-    """The texts that answer the question of a row, each once."""
-    located = [] if values["answers"] is None else _answers(values["answers"], where)
-    return list(dict.fromkeys([*_texts(values["answer"], "answer", where), *(text for _, text in located)]))
+def _relevant(
+    values: Mapping[str, Any], texts: list[str], located: list[tuple[str, int]], language: str
+) -> Iterator[Relevant]:
+    """What is relevant to the question of a row.
 
-
-def _relevant(values: Mapping[str, Any], where: str, language: str) -> Iterator[Relevant]:
-    """What is relevant to the question of a row."""
-    files = _texts(values["file"], "file", where)
-    answers = [folded(text) for text in _texts(values["answer"], "answer", where)]
+    Args:
+        texts, located: its answers, and those of SQuAD with where they begin
+    """
+    files, answers = _texts(values["file"], "file"), [folded(text) for text in texts]
     if values["answers"] is not None and values["context"] is not None:
-        located = _answers(values["answers"], where)
         if not located and not files and not answers:
             return  # SQuAD 2.0: the context has no answer
-        answers += [folded(_around(str(values["context"]), start, text, language)) for start, text in located]
+        answers += [folded(_around(str(values["context"]), start, text, language)) for text, start in located]
     if not files and not answers:
         raise DataError(
-            f"{where}: nothing says which passages are relevant; give the row a file (a document's name), an answer (a "
-            "text that the passage contains), or a context with answers, as SQuAD has them"
+            "nothing says which passages are relevant; give the row a file (a document's name), an answer (a text that "
+            "the passage contains), or a context with answers, as SQuAD has them"
         )
-    texts = tuple(dict.fromkeys(answers))
-    yield from (Relevant(file, texts) for file in files or [""])
+    yield from (Relevant(file, tuple(dict.fromkeys(answers))) for file in files or [""])
 
 
-def _texts(value: Any, role: str, where: str) -> list[str]:
+def _texts(value: Any, role: str) -> list[str]:
     """The texts of a cell that holds one, several, or none."""
     listed = [value] if isinstance(value, str) else list(value) if isinstance(value, (list, tuple)) else value
     if listed is None or listed in ([], [""]):
         return []
     if not isinstance(listed, list) or not all(isinstance(text, str) and text.strip() for text in listed):
-        raise DataError(f"{where}: the {role} is {safe_repr(value)}; it must be a text or a list of texts")
+        raise DataError(f"the {role} is {safe_repr(value)}; it must be a text or a list of texts")
     return listed
 
 
-def _answers(answers: Any, where: str) -> list[tuple[int, str]]:
-    """Where each answer of SQuAD begins, and its text: of a list of objects, or of an object of lists (the Hub)."""
-    if isinstance(answers, Mapping) and isinstance(answers.get("answer_start"), (list, tuple)):
-        texts = answers.get("text", [])
-        answers = [{"answer_start": x, "text": text} for x, text in zip(answers["answer_start"], texts, strict=False)]
-    pairs = []
-    for answer in answers if isinstance(answers, (list, tuple)) else [answers]:
-        start, text = (answer.get(key) if isinstance(answer, Mapping) else None for key in ("answer_start", "text"))
+def _located(values: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The answers of SQuAD, each with where it begins."""
+    listed = []
+    for text, start in located_answers(values, {"answers": "answers", "start": "answer_start"}):
         if not isinstance(start, int) or not isinstance(text, str):
-            raise DataError(f"{where}: an answer is {safe_repr(answer)}; it must be {{'text': …, 'answer_start': …}}")
-        pairs.append((start, text))
-    return pairs
+            raise DataError(f"an answer is {safe_repr(text)}; it must be {{'text': …, 'answer_start': …}}")
+        listed.append((text, start))
+    return listed
 
 
 @lru_cache(maxsize=256)

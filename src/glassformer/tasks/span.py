@@ -483,21 +483,26 @@ def answers_of(row: Mapping[str, Any], context: str, columns: Mapping[str, str])
 
     Raises: DataError: an answer that is not where the row says.
     """
+    return [_placed_answer(text, start, context) for text, start in located_answers(row, columns)]
+
+
+def located_answers(row: Mapping[str, Any], columns: Mapping[str, str]) -> list[tuple[object, object]]:
+    """The answers of a row, each with where it begins, as SQuAD has them or the Hub.
+
+    Raises: DataError: they are in no such form.
+    """
     name, value = columns["answers"], row.get(columns["answers"])
-    pairs: list[tuple[object, object]]
     if value is None or isinstance(value, str):
-        pairs = [(value, row.get(columns["start"]))] if value else []
-    elif isinstance(value, Mapping):
+        return [(value, row.get(columns["start"]))] if value else []
+    if isinstance(value, Mapping):
         texts, starts = (_listed(value.get(key), f"{name}.{key}") for key in ("text", "answer_start"))
         if len(texts) != len(starts):
             raise DataError(f"{name!r} has {len(texts)} texts and {len(starts)} starts; each text has one")
-        pairs = list(zip(texts, starts, strict=True))
-    else:
-        pairs = [
-            (each.get("text"), each.get("answer_start")) if isinstance(each, Mapping) else (each, None)
-            for each in _listed(value, name)
-        ]
-    return [_placed_answer(text, start, context) for text, start in pairs]
+        return list(zip(texts, starts, strict=True))
+    return [
+        (each.get("text"), each.get("answer_start")) if isinstance(each, Mapping) else (each, None)
+        for each in _listed(value, name)
+    ]
 
 
 def _listed(value: object, name: str) -> list[Any]:
