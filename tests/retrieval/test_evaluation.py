@@ -113,7 +113,8 @@ def test_metrics_of_a_store_by_its_rankings(retriever: Retriever, report: Retrie
         assert method.mean_ms > 0 and method.median_ms > 0
     words, dense, fusion = report.methods
     assert words.recall[0].value == 1.0  # every question shares its words with its passage
-    assert fusion.mean_ms == pytest.approx(words.mean_ms + dense.mean_ms, abs=0.02)
+    least, most = max(words.mean_ms, dense.mean_ms), words.mean_ms + dense.mean_ms  # of each, both ran at once
+    assert least - 0.02 <= fusion.mean_ms <= most
 
 
 def test_a_query_is_embedded_once(retriever: Retriever, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from glassformer.retrieval.indexing import index_folder
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import AskOptions, RetrievalOptions
 from glassformer.retrieval.reader import Reader
-from glassformer.retrieval.retriever import Retriever
+from glassformer.retrieval.retriever import Retriever, total_ms
 from tests.e2e.tiny_models import make_folder
 from tests.retrieval.encoders import make_encoder, write_documents
 
@@ -48,6 +49,24 @@ def test_fusion_is_its_formula(retriever: Retriever) -> None:
     assert {x.id: x.score for x in found} == pytest.approx(expected)
     assert [x.score for x in found] == sorted((x.score for x in found), reverse=True)
     assert set(found[0].scores) == {"bm25", "dense", "fusion"} and found[0].scores["bm25"] > 0
+
+
+def test_words_are_searched_while_the_question_is_embedded(
+    retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither ends before the other has begun; the time of both is that of the slower."""
+    both = Barrier(2, timeout=30)
+    embedder = retriever.embedder
+    assert embedder is not None
+    search_words, query = retriever.store.search_words, embedder.query
+    monkeypatch.setattr(retriever.store, "search_words", lambda *asked: both.wait() >= 0 and search_words(*asked))
+    monkeypatch.setattr(embedder, "query", lambda question: both.wait() >= 0 and query(question))
+    stages = retriever.search(QUESTION).stages
+    assert [x.name for x in stages] == ["bm25", "embed the question", "dense"]
+    words, *meaning = stages
+    assert words.meanwhile != meaning[0].meanwhile == meaning[1].meanwhile
+    assert total_ms(stages) == max(words.milliseconds, sum(x.milliseconds for x in meaning))
+    assert total_ms([words]) == words.milliseconds and total_ms(meaning) == sum(x.milliseconds for x in meaning)
 
 
 def test_dense_scores_are_cosines_with_the_prompt_of_queries(retriever: Retriever, encoder: Model) -> None:

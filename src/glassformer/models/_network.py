@@ -451,7 +451,8 @@ def require(x: Tensor | None, what: str) -> Tensor:
 def eval_mode(network: nn.Module) -> Iterator[None]:
     """Put a network into evaluation mode; afterwards each module has its own mode again, also where they differ."""
     training = [module for module in network.modules() if module.training]
-    network.eval()
+    if training:  # the call goes to each module, which takes longer than a small model
+        network.eval()
     try:
         yield
     finally:

@@ -29,7 +29,7 @@ from glassformer.retrieval.answer import AnyReader, read_text
 from glassformer.retrieval.options import RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.queries import LabelledQuery
-from glassformer.retrieval.retriever import Retriever
+from glassformer.retrieval.retriever import Retriever, total_ms
 from glassformer.tasks.metrics.answers import exact_match, word_f1
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapMeans, Interval, resampled
 
@@ -133,7 +133,7 @@ def evaluate_answers(
             missing += right is None
             alone, alone_ms = _read(reader, query.question, [] if right is None else [right])
             whole, whole_ms = _read(reader, query.question, result.matches)
-            whole_ms += sum(stage.milliseconds for stage in result.stages)
+            whole_ms += total_ms(result.stages)
             hit = any(relevant.matches(x) for relevant in query.relevant for x in result.matches)
             results.append(_Answered(hit, alone, whole, (alone_ms, whole_ms)))
             advance(1)

@@ -36,7 +36,7 @@ from glassformer.retrieval.answer_evaluation import METRICS as ANSWER_METRICS
 from glassformer.retrieval.answer_evaluation import ReaderEvaluation, evaluate_answers
 from glassformer.retrieval.options import DENSE_WEIGHT, AskOptions, RetrievalOptions
 from glassformer.retrieval.queries import LabelledQuery, Relevant, read_queries
-from glassformer.retrieval.retriever import Retriever, fused
+from glassformer.retrieval.retriever import Retriever, fused, total_ms
 from glassformer.retrieval.store import Scored
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapMeans, Interval, ResampledScore, resampled
 
@@ -386,10 +386,11 @@ def _search(
                 for id, passage in ranked.passages.items()
                 if (own := [i for i, relevant in enumerate(query.relevant) if relevant.matches(passage)])
             }
-            took = {stage.name: stage.milliseconds for stage in ranked.stages}
             again = {"late": "late interaction", "rerank": "rerank"}
             needed = {**PARTS, **{name: (*PARTS[ranked.method], stage) for name, stage in again.items()}}
-            milliseconds = {name: sum(took[stage] for stage in needed[name]) for name in ranked.scores}
+            milliseconds = {
+                name: total_ms([x for x in ranked.stages if x.name in needed[name]]) for name in ranked.scores
+            }
             searched.append(
                 _Ranked(query, {name: ranked.ranking(name) for name in ranked.scores}, relevance, milliseconds)
             )

@@ -18,8 +18,9 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -58,11 +59,13 @@ class Stage(Schema):
 
     milliseconds: that it took
     results: how many it gave
+    meanwhile: whether others took longer at the same time
     """
 
     name: str
     milliseconds: float
     results: int
+    meanwhile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,7 +120,9 @@ def passage_tables(passages: Sequence[PassageMatch]) -> list[Table]:
 
 def stages_table(stages: Sequence[Stage], *, folded: bool = False) -> Table:
     """The stages of a search, with their times; folded: as a page has them, opened by a click."""
-    rows = [[x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in stages]
+    rows = [
+        [f"{x.name} (meanwhile)" if x.meanwhile else x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in stages
+    ]
     return Table(["stage", "ms", "results"], rows, "stages, with their times" if folded else "", folded=folded)
 
 
@@ -319,12 +324,17 @@ class Retriever:
         only = Filter(options.folder, options.where or {})
         limit = max(options.candidates, options.top)
         scores: dict[str, Scored] = {}
-        if method in ("bm25", "fusion"):
-            scores["bm25"] = timer("bm25", lambda: self.store.search_words(question, limit, only))
-        if method in ("dense", "fusion"):
-            embedder = self._encoder(f"method is {method!r}")
-            query = timer("embed the question", lambda: embedder.query(question), lambda vector: 1)
-            scores["dense"] = timer("dense", lambda: self.store.search_vectors(query, limit, only))
+        embedder = None if method == "bm25" else self._encoder(f"method is {method!r}")
+        words = StageTimer()
+        with ThreadPoolExecutor(1) as pool:  # words are searched while the question is embedded, on another core
+            search = partial(words, "bm25", lambda: self.store.search_words(question, limit, only))
+            by_words = None if method == "dense" else pool.submit(search)
+            if embedder is not None:
+                query = timer("embed the question", lambda: embedder.query(question), lambda vector: 1)
+                scores["dense"] = timer("dense", lambda: self.store.search_vectors(query, limit, only))
+        if by_words is not None:
+            scores = {"bm25": by_words.result(), **scores}
+            timer.stages[:] = at_once(words.stages, timer.stages)
         return scores
 
     def _late(
@@ -371,6 +381,17 @@ def fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
         for rank, (id, _) in enumerate(ranking, 1):
             total[id] = total.get(id, 0.0) + weights[method] / (RANK_CONSTANT + rank)
     return sorted(total.items(), key=lambda x: (-x[1], x[0]))
+
+
+def at_once(some: list[Stage], others: list[Stage]) -> list[Stage]:
+    """The stages of two threads: those of the faster one took no time of their own."""
+    slower = total_ms(others) > total_ms(some)
+    return [*(replace(x, meanwhile=slower) for x in some), *(replace(x, meanwhile=not slower) for x in others)]
+
+
+def total_ms(stages: Sequence[Stage]) -> float:
+    """The milliseconds that stages took together, where not all ran one after the other."""
+    return sum(x.milliseconds for x in [x for x in stages if not x.meanwhile] or stages)
 
 
 class StageTimer:

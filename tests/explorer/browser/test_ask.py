@@ -127,10 +127,23 @@ def test_a_search_is_limited_to_a_folder_and_metadata(
     page.locator(".ask-stages").get_by_text("diversity").wait_for()
     assert {"in=notes%2F", "where=price%3D4", "mmr=0.3"} <= set(page.url.partition("#")[2].split("&"))
     assert "prices.csv" in page.locator("[role=option]").first.inner_text()
+    offered = page.get_by_label("Metadata", exact=True).locator("option").all_inner_texts()
+    assert offered == ["anything", "fruit", "year"]
+    page.get_by_label("Metadata", exact=True).select_option("fruit")
+    page.get_by_label("Value of fruit").fill("apple")
+    page.get_by_label("Value of fruit").press("Enter")
+    page.get_by_text("The documents have nothing about this.").wait_for()
+    page.get_by_label("Value of fruit").fill("pear")
+    page.get_by_label("Value of fruit").press("Enter")
+    page.wait_for_function("() => document.querySelectorAll('[role=option]').length === 1")
     check(page, "filters"), fits(page, "filters")
     page.reload()
     page.wait_for_function("() => document.querySelectorAll('[role=option]').length === 1")
     assert page.get_by_label("Value of price").input_value() == "4"
+    assert page.get_by_label("Value of fruit").input_value() == "pear"
+    page.get_by_label("Filter 1").select_option("")
+    page.wait_for_function("() => !location.hash.includes('price')")
+    assert "where=fruit%3Dpear" in page.url
 
 
 def test_a_long_passage_shows_its_answer(tab: Callable[..., Tab], retriever: Retriever, tmp_path: Path) -> None:

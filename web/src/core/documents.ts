@@ -72,7 +72,8 @@ export interface Answer {
   boundaries: Boundary[][];
   matches: Passage[];
   method: string;
-  stages: { name: string; milliseconds: number; results: number }[];
+  /** Those that ran meanwhile took no time of their own. */
+  stages: { name: string; milliseconds: number; results: number; meanwhile: boolean }[];
   notes: string[];
 }
 
@@ -92,8 +93,8 @@ export interface Asked {
   late: number;
   /** Folder or file; "" = all. */
   folder: string;
-  /** Name and value of metadata; "" = any. */
-  where: [name: string, value: string];
+  /** Names of metadata, each once, with their values; "" = any. */
+  where: [name: string, value: string][];
   /** Maximal marginal relevance, 0 to 1. */
   diversity: number;
 }
@@ -108,9 +109,10 @@ const header = <T>({ header }: BinaryFrame): T => header as unknown as T;
 
 export const describe = async (transport: Transport): Promise<StoreFacts> => header(await transport.view("store", null, {}));
 
-export const ask = async (transport: Transport, { question, method, late, folder, where: [name, value], diversity }: Asked, signal: AbortSignal): Promise<Answer> => {
-  const where = name && value ? { [name]: value } : null;
-  return header(await transport.view("ask", null, { question, method, top: TOP, late_interaction: late, folder: folder || null, where, diversity }, { signal }));
+export const ask = async (transport: Transport, { question, method, late, folder, where, diversity }: Asked, signal: AbortSignal): Promise<Answer> => {
+  const filters = where.filter(([, value]) => value);
+  const options = { method, top: TOP, late_interaction: late, folder: folder || null, where: filters.length ? Object.fromEntries(filters) : null, diversity };
+  return header(await transport.view("ask", null, { question, ...options }, { signal }));
 };
 
 export async function context(transport: Transport, question: string, id: number, signal: AbortSignal): Promise<Context> {

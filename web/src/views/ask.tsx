@@ -135,7 +135,9 @@ function Question({ asked, store, busy, change }: { asked: Asked; store: StoreFa
 
 /** Where a search is limited to: a folder or file, and metadata. */
 function Filters({ asked, store, change }: { asked: Asked; store: StoreFacts; change(some: Partial<Asked>): void }) {
-  const [name, value] = asked.where;
+  const names = asked.where.map(([name]) => name);
+  const others = store.metadata.filter((name) => !names.includes(name));
+  const replace = (at: number, ...filters: Asked["where"]) => change({ where: asked.where.toSpliced(at, 1, ...filters) });
   const places = asked.folder && !store.folders.includes(asked.folder) ? [asked.folder, ...store.folders] : store.folders;
   return (
     <div class="ask-options">
@@ -143,16 +145,24 @@ function Filters({ asked, store, change }: { asked: Asked; store: StoreFacts; ch
         <option value="">all documents</option>
         {places.map((place) => <option key={place} value={place}>{place}</option>)}
       </select></label>
-      {store.metadata.length > 0 && (
-        <span class="ask-where">
-          <label>where <select aria-label="Metadata" value={name} onChange={(event) => change({ where: [event.currentTarget.value, event.currentTarget.value && value] })}>
-            <option value="">anything</option>
-            {store.metadata.map((each) => <option key={each} value={each}>{each}</option>)}
-          </select></label>
-          {name && <> is <input key={`${name} ${value}`} type="text" aria-label={`Value of ${name}`} defaultValue={value} autocomplete="off" dir="auto" onChange={(event) => change({ where: [name, event.currentTarget.value.trim()] })} /></>}
+      {asked.where.map(([name, value], at) => (
+        <span key={at} class="ask-where">
+          <Names label={`Filter ${at + 1}`} first={!at} names={[name, ...others]} value={name} choose={(chosen) => (chosen ? replace(at, [chosen, ""]) : replace(at))} />
+          is <input key={`${name} ${value}`} type="text" aria-label={`Value of ${name}`} defaultValue={value} autocomplete="off" dir="auto" onChange={(event) => replace(at, [name, event.currentTarget.value.trim()])} />
         </span>
-      )}
+      ))}
+      {others.length > 0 && <span key={names.length} class="ask-where"><Names label="Metadata" first={!names.length} names={others} value="" choose={(chosen) => change({ where: [...asked.where, [chosen, ""]] })} /></span>}
     </div>
+  );
+}
+
+/** One of the names of metadata, or none. */
+function Names({ label, first, names, value, choose }: { label: string; first: boolean; names: string[]; value: string; choose(name: string): void }) {
+  return (
+    <label>{first ? "where" : "and"} <select aria-label={label} value={value} onChange={(event) => choose(event.currentTarget.value)}>
+      <option value="">anything</option>
+      {names.map((each) => <option key={each} value={each}>{each}</option>)}
+    </select></label>
   );
 }
 
@@ -226,17 +236,23 @@ function Passages({ matches, chosen, choose }: { matches: Passage[]; chosen: num
 }
 
 function Stages({ stages }: { stages: Answer["stages"] }) {
-  const total = stages.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+  const total = stages.reduce((sum, { milliseconds, meanwhile }) => sum + (meanwhile ? 0 : milliseconds), 0);
   return <span class="ask-stages">{stages.map(({ name, milliseconds }) => <span key={name}>{name} {milliseconds.toFixed(1)} ms</span>)}<b>{total.toFixed(0)} ms</b></span>;
 }
 
 function readAsked(): Asked {
   const pairs = pairsOf(location.hash);
   const method = METHODS.find((name) => name === pairs.get("m")) ?? null;
-  const [name = "", ...value] = (pairs.get("where") ?? "").split("=");
+  const where = new Map(pairs.getAll("where").filter(Boolean).map((pair) => {
+    const [name, ...value] = pair.split("=");
+    return [name, value.join("=")];
+  }));
   const diversity = Math.min(1, Math.max(0, Number(pairs.get("mmr")) || 0));
-  return { question: pairs.get("q") ?? "", method, late: pairs.get("late") === "1" ? LATE : 0, folder: pairs.get("in") ?? "", where: [name, value.join("=")], diversity };
+  return { question: pairs.get("q") ?? "", method, late: pairs.get("late") === "1" ? LATE : 0, folder: pairs.get("in") ?? "", where: [...where], diversity };
 }
 
-const written = ({ question, method, late, folder, where: [name, value], diversity }: Asked): string =>
-  new URLSearchParams({ q: question, ...(method && { m: method }), ...(late && { late: "1" }), ...(folder && { in: folder }), ...(name && { where: `${name}=${value}` }), ...(diversity && { mmr: String(diversity) }) }).toString();
+const written = ({ question, method, late, folder, where, diversity }: Asked): string => {
+  const pairs = new URLSearchParams({ q: question, ...(method && { m: method }), ...(late && { late: "1" }), ...(folder && { in: folder }), ...(diversity && { mmr: String(diversity) }) });
+  where.forEach(([name, value]) => pairs.append("where", `${name}=${value}`));
+  return pairs.toString();
+};
