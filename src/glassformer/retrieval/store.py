@@ -40,8 +40,8 @@ TOGETHER = 500
 """Values of a statement: SQLite has a limit of them."""
 DESCRIBED = ("model", "revision", "size", "overlap", "language", "prompt")
 """Settings that say in words what differs between stores."""
-COLUMNS = ("p.id", *"title start stop line page page_starts verbatim headings text".split())
-"""What a `PassageMatch` has as it is stored."""
+COLUMNS = tuple("id title start stop line page page_starts verbatim headings text".split())
+"""Of the tables: fields of a `PassageMatch`."""
 SAME_COSINE = 0.9999
 """Least cosine of two probes of one model: 32-bit numbers differ by some 1e-6, a precision of 8 bits by 1e-3."""
 
@@ -391,7 +391,7 @@ class Store(ABC):
         """Passages by id, with their documents; without those that are gone. Scores are to be set."""
         with self._errors(), self._reading():
             rows = self._for_each(
-                f"SELECT content, c.metadata, p.metadata, {', '.join(COLUMNS)}, CASE WHEN line = 0 AND page = 0 "
+                f"SELECT content, c.metadata, p.metadata, p.{', '.join(COLUMNS)}, CASE WHEN line = 0 AND page = 0 "
                 "AND EXISTS (SELECT 1 FROM passages o WHERE o.content = p.content AND o.id <> p.id) "
                 "THEN (SELECT COUNT(*) FROM passages n WHERE n.content = p.content AND n.id <= p.id) ELSE 0 END "
                 "FROM passages p JOIN contents c ON c.id = content WHERE p.id IN ({})",
@@ -404,8 +404,8 @@ class Store(ABC):
         listed = {}
         for content, of_document, of_passage, *values in rows:
             if content in names:
-                stored = {name.removeprefix("p."): x for name, x in zip((*COLUMNS, "number"), values, strict=True)}
-                stored |= {name: json.loads(stored[name]) for name in ("headings", "page_starts")}
+                stored = dict(zip((*COLUMNS, "number"), values, strict=True))
+                stored["page_starts"], stored["headings"] = map(json.loads, (stored["page_starts"], stored["headings"]))
                 stored["verbatim"] = bool(stored["verbatim"])
                 metadata = {**json.loads(of_document), **json.loads(of_passage)}
                 file, *also = names[content]
