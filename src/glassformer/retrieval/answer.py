@@ -174,7 +174,7 @@ def ask(
     options = options or AskOptions()
     result = retriever.search(question, options)
     if not result.matches:
-        return _answer(result)
+        return _of_search(result, answer="")
     if reader is None and options.reader is not None:
         reader = load_reader(options, retriever.store.settings.language)
     timer = StageTimer(result.stages)
@@ -182,15 +182,16 @@ def ask(
         begin, end, score = timer(
             "nearest sentence", lambda: nearest_sentence(question, result.matches[0], retriever), lambda nearest: 1
         )
-        return _answer(result, 0, begin, end, score, stages=timer.stages, notes=[*result.notes, NO_READER])
+        notes = [*result.notes, NO_READER]
+        return _of_passage(result, 0, begin, end, score=score, stages=timer.stages, notes=notes)
     if isinstance(reader, GenerativeReader):
         return _written(result, reader, timer)
     of_spans = reader
     (first, *others), boundaries = timer(
         "read", lambda: _spans(of_spans, question, result.matches, 1 + OTHERS), lambda read: len(read[0])
     )
-    return _answer(
-        result, first.passage, first.start, first.stop, round(first.score, 4), stages=timer.stages,
+    return _of_passage(
+        result, first.passage, first.start, first.stop, score=round(first.score, 4), stages=timer.stages,
         others=[x for x in others if x.answered], boundaries=boundaries,
     )  # fmt: skip
 
@@ -248,41 +249,26 @@ def _written(result: RetrievalResult, reader: GenerativeReader, timer: StageTime
     supported = [x for x in written.sentences if x.passage is not None]
     number = supported[0].passage if supported else None
     source = None if number is None else result.matches[number]
-    return Answer(
-        question=result.question,
-        answer=written.text,
-        passage=number,
-        start=source.start if source else 0,
-        stop=source.stop if source else 0,
-        score=min((x.support for x in supported), default=None),
-        sentences=written.sentences,
-        read=written.read,
-        matches=result.matches,
-        method=result.method,
-        stages=timer.stages,
-        notes=[*result.notes, *written.notes],
-    )
-
-
-def _answer(
-    result: RetrievalResult,
-    passage: int | None = None,
-    begin: int = 0,
-    end: int = 0,
-    score: float | None = None,
-    **more: Any,
-) -> Answer:
-    """An answer.
-
-    Args:
-        begin, end: its characters in the passage
-    """
-    source = None if passage is None else result.matches[passage]
-    text, first = ("", 0) if source is None else (source.text[begin:end], source.start)
-    return Answer(
-        question=result.question, answer=text, passage=passage, start=first + begin, stop=first + end, score=score,
-        matches=result.matches, method=result.method, **{"stages": result.stages, "notes": result.notes, **more},
+    return _of_search(
+        result, answer=written.text, passage=number, start=source.start if source else 0,
+        stop=source.stop if source else 0, score=min((x.support for x in supported), default=None),
+        sentences=written.sentences, read=written.read, stages=timer.stages, notes=[*result.notes, *written.notes],
     )  # fmt: skip
+
+
+def _of_passage(result: RetrievalResult, passage: int | None, begin: int, end: int, **more: Any) -> Answer:
+    """An answer that is a part of a passage, by its characters there; None = there is no answer."""
+    if passage is None:
+        return _of_search(result, answer="", **more)
+    source = result.matches[passage]
+    start, stop = source.start + begin, source.start + end
+    return _of_search(result, answer=source.text[begin:end], passage=passage, start=start, stop=stop, **more)
+
+
+def _of_search(result: RetrievalResult, **fields: Any) -> Answer:
+    """An answer with what it has of a search, unless the fields say otherwise."""
+    of_search = {name: getattr(result, name) for name in ("question", "matches", "method", "stages", "notes")}
+    return Answer(**{**of_search, **fields})
 
 
 def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever) -> tuple[int, int, float]:

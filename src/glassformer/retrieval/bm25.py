@@ -44,6 +44,12 @@ def frequent_score(passages: int, weights: Iterable[float]) -> float:
     return (K1 + 1) * LEAST_IDF * sum(weight <= LEAST_IDF for weight in weights)
 
 
+def telling(scored: list[tuple[int, float]], passages: int, weights: Iterable[float]) -> list[tuple[int, float]]:
+    """Scored passages, without those that share frequent terms alone with a question, where others share more."""
+    least = frequent_score(passages, weights)
+    return [x for x in scored if x[1] > least] or scored
+
+
 def scores_by_term(
     listed: Sequence[str], weights: Mapping[str, float], mean_length: float
 ) -> Iterator[tuple[str, int, float]]:

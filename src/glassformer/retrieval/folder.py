@@ -55,7 +55,29 @@ def walk(folder: Path, options: DocumentOptions | None = None) -> Iterator[Folde
     options = options or DocumentOptions()
     if not folder.is_dir():
         raise DataError(f"{folder}: {'is not a folder' if folder.exists() else 'there is no such folder'}")
-    yield from _walk(folder.resolve(), folder, options)
+    root = folder.resolve()
+    excluded = [_Rules(list(options.exclude), "exclude")] if options.exclude else []
+    # A stack, as folders may be nested deeper than Python calls functions.
+    open_folders: list[tuple[tuple[str, ...], Iterator[os.DirEntry[str]], list[_Rules]]] = []
+    enter: tuple[tuple[str, ...], list[_Rules]] | None = ((), [])
+    while enter or open_folders:
+        if enter:
+            inside, rules = enter
+            entries, problems = _listed(folder.joinpath(*inside), inside, rules, options)
+            open_folders.append((inside, iter(entries), rules))
+            yield from problems
+        inside, remaining, rules = open_folders[-1]
+        enter, entry = None, next(remaining, None)
+        if entry is None:
+            open_folders.pop()
+            continue
+        place, is_folder = (*inside, entry.name), entry.is_dir(follow_symlinks=False)
+        if _is_left_out("/".join(place), is_folder, excluded, rules):
+            continue
+        if is_folder:
+            enter = place, list(rules)
+        else:
+            yield _file(root, folder.joinpath(*place), place, options)
 
 
 def content_hash(path: Path) -> str:
@@ -83,31 +105,6 @@ class _Rules:
         """Whether a name relative to the root is left out; None = no pattern matches."""
         include = self._spec.check_file(name.removeprefix(self._folder) + "/" * is_folder).include
         return None if include is None else bool(include)
-
-
-def _walk(root: Path, folder: Path, options: DocumentOptions) -> Iterator[FolderFile | Skipped]:
-    excluded = [_Rules(list(options.exclude), "exclude")] if options.exclude else []
-    # A stack, as folders may be nested deeper than Python calls functions.
-    open_folders: list[tuple[tuple[str, ...], Iterator[os.DirEntry[str]], list[_Rules]]] = []
-    enter: tuple[tuple[str, ...], list[_Rules]] | None = ((), [])
-    while enter or open_folders:
-        if enter:
-            inside, rules = enter
-            entries, problems = _listed(folder.joinpath(*inside), inside, rules, options)
-            open_folders.append((inside, iter(entries), rules))
-            yield from problems
-        inside, remaining, rules = open_folders[-1]
-        enter, entry = None, next(remaining, None)
-        if entry is None:
-            open_folders.pop()
-            continue
-        place, is_folder = (*inside, entry.name), entry.is_dir(follow_symlinks=False)
-        if _is_left_out("/".join(place), is_folder, excluded, rules):
-            continue
-        if is_folder:
-            enter = place, list(rules)
-        else:
-            yield _file(root, folder.joinpath(*place), place, options)
 
 
 def _listed(

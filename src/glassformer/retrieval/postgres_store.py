@@ -29,7 +29,7 @@ import numpy as np
 from glassformer.errors import DataError
 from glassformer.files.schema import parse
 from glassformer.reports.report import plain
-from glassformer.retrieval.bm25 import K1, B, frequent_score, term_weights
+from glassformer.retrieval.bm25 import K1, B, frequent_score, telling, term_weights
 from glassformer.retrieval.postgres_database import PostgresDatabase
 from glassformer.retrieval.store import EVERYTHING, TOGETHER, VERSION, Filter, Scored, Store, StoreSettings
 from glassformer.retrieval.vectors import unit
@@ -311,9 +311,7 @@ class PostgresStore(Store):
             least = frequent_score(total, weights.values())
             ids, scores = self._best(weights, counts, terms / total, least, limit, only)
         order = np.lexsort((ids, -scores.round(10)))[:limit]  # sums differ in their last digits by the order of terms
-        if len(order) and scores[order[0]] <= least:
-            least = 0.0
-        return [(int(ids[i]), float(scores[i])) for i in order if scores[i] > least]
+        return telling([(int(ids[i]), float(scores[i])) for i in order], total, weights.values())
 
     def _best(
         self,
@@ -326,7 +324,9 @@ class PostgresStore(Store):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Passages among which the best are, and their scores: MaxScore, term by term. [n] int64, [n] float64"""
         listed, rest = list(weights), np.append((K1 + 1) * np.cumsum(list(weights.values())[::-1])[::-1], 0.0)
-        chosen = _affordable([counts[term] for term in listed])
+        # The rarest terms choose passages, as many as the time of a first attempt allows.
+        postings = np.cumsum([counts[term] for term in listed])
+        chosen = max(1, int(np.searchsorted(postings, MAX_SCORED, side="right")))
         while True:
             rows = self._ranked(listed[:chosen], weights, mean_length, rest[chosen], limit, only)
             columns = np.array(rows, float).reshape(-1, 3).T
@@ -451,12 +451,6 @@ def _bounds(term: str) -> tuple[str, str]:
 def _reached(scores: np.ndarray, limit: int) -> float:
     """The score that a passage needs to be among the best; 0 = there are fewer."""
     return float(np.partition(scores, -limit)[-limit]) if len(scores) >= limit else 0.0
-
-
-def _affordable(counts: Sequence[int]) -> int:
-    """How many of the rarest terms choose passages in the first attempt."""
-    together = np.cumsum(counts)
-    return max(1, int(np.searchsorted(together, MAX_SCORED, side="right")))
 
 
 def _short(term: str) -> str:

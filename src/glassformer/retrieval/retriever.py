@@ -39,7 +39,7 @@ from glassformer.retrieval.explanation import marked_passages, matrix_of_words, 
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.options import DENSE_WEIGHT, RetrievalOptions
 from glassformer.retrieval.passage import PassageMatch, with_headings
-from glassformer.retrieval.store import Filter, Scored, Store
+from glassformer.retrieval.store import Filter, Scored, Store, best_first
 from glassformer.retrieval.vectors import unit
 
 T = TypeVar("T")
@@ -346,7 +346,7 @@ class Retriever:
         asked = embedder.question_tokens(question).vectors
         read = embedder.passage_tokens([with_headings(passages[id].headings, passages[id].text) for id in ids])
         scores = [max_similarity(asked @ own.vectors.T) for own in read]
-        return sorted(zip(ids, scores, strict=True), key=lambda x: (-x[1], x[0]))
+        return best_first(zip(ids, scores, strict=True))
 
     def _encoder(self, because: str) -> PassageEmbedder:
         """Raises: ConfigError: there is none."""
@@ -380,7 +380,7 @@ def fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
     for method, ranking in scores.items():
         for rank, (id, _) in enumerate(ranking, 1):
             total[id] = total.get(id, 0.0) + weights[method] / (RANK_CONSTANT + rank)
-    return sorted(total.items(), key=lambda x: (-x[1], x[0]))
+    return best_first(total.items())
 
 
 def at_once(some: list[Stage], others: list[Stage]) -> list[Stage]:

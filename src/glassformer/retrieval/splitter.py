@@ -24,7 +24,7 @@ from typing import NamedTuple
 from glassformer.errors import ConfigError
 from glassformer.retrieval.document import Document, DocumentPart
 from glassformer.retrieval.options import PASSAGE_TOKENS, PassageOptions
-from glassformer.retrieval.passage import Passage
+from glassformer.retrieval.passage import Passage, with_headings
 from glassformer.text.sentences import clear_sentence_starts, rules_for, sentence_spans
 from glassformer.text.tokenizer import Tokenizer
 
@@ -168,7 +168,7 @@ class _Cutter:
     def _below(self, headings: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
         """The innermost headings that take at most half of a passage, and how many tokens they leave for text."""
         for first in range(len(headings)):
-            taken = self._count(_embedded(headings[first:], "")) - self._count("")
+            taken = self._count(with_headings(headings[first:], "")) - self._count("")
             if taken <= self._room // 2:
                 return headings[first:], self._room - taken
         return (), self._room
@@ -192,7 +192,7 @@ class _Cutter:
         """Where a passage that begins at `start` stops, behind `after`; and whether a sentence or line ends there."""
         while True:
             stop, clean = self._cut(text, start, after, tokens, room)
-            excess = 0 if self._exact else self._count(_embedded(headings, text[start:stop].rstrip())) - self.size
+            excess = 0 if self._exact else self._count(with_headings(headings, text[start:stop].rstrip())) - self.size
             if excess <= 0 or room <= 1:
                 return stop, clean
             room = max(room - excess, 1)
@@ -258,10 +258,6 @@ class _Cutter:
         words = ["internationalization", "Grüße", "(a+b)", "x1y2", "the", "electroencephalography"]
         alone = sum(self._count(word) - self._count("") for word in words)
         return all(self._count(space.join(words)) - self._count("") == alone for space in (" ", "\n", " \n\t "))
-
-
-def _embedded(headings: tuple[str, ...], text: str) -> str:
-    return Passage(text=text, start=0, stop=0, headings=headings).embedded()
 
 
 def _lines(text: str, start: int, stop: int) -> list[int]:

@@ -42,6 +42,7 @@ from glassformer.retrieval.store import (
     Scored,
     Store,
     StoreSettings,
+    best_first,
 )
 from glassformer.retrieval.vectors import ExactVectors, VectorSearch
 
@@ -305,10 +306,8 @@ class SqliteStore(Store):
             self._near.refuse(searches[0].path, error)
             self._searched = None
             best = [search.search(queries, limit) for search in self._all_vectors()]
-        ids = np.concatenate([part.ids[0] for part in best])
-        scores = np.concatenate([part.scores[0] for part in best])
-        order = np.lexsort((ids, -scores))[:limit]
-        return [(int(ids[i]), float(scores[i])) for i in order if ids[i] >= 0]
+        pairs = (zip(part.ids[0].tolist(), part.scores[0].tolist(), strict=True) for part in best)
+        return best_first(x for part in pairs for x in part if x[0] >= 0)[:limit]
 
     def _all_vectors(self) -> list[VectorSearch]:
         """The searches that together cover all vectors: the approximate index, and the vectors that it lacks."""

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.retrieval.bm25 import K1, frequent_score, scores_by_term, term_weights
+from glassformer.retrieval.bm25 import K1, frequent_score, scores_by_term, telling, term_weights
 from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
 from glassformer.retrieval.mapped import DerivedFile, damaged
-from glassformer.retrieval.store import Scored
+from glassformer.retrieval.store import Scored, best_first
 from glassformer.retrieval.words import match_expression, query_terms
 
 INDEXED_FROM = 1_000
@@ -194,10 +194,7 @@ class WordSearch:
             "ORDER BY score DESC, rowid LIMIT ?",
             (match_expression(list(weights)), *values, limit),
         ).fetchall()
-        least = frequent_score(state.passages, weights.values())
-        if rows and rows[0][1] <= least:
-            least = 0.0
-        return [(int(id), float(score)) for id, score in rows if score > least]
+        return telling([(int(id), float(score)) for id, score in rows], state.passages, weights.values())
 
     def _count(self, term: str, after: int = 0) -> int:
         """In how many passages a term is, of those after an id."""
@@ -234,7 +231,7 @@ class WordSearch:
             rows, scores = index.best(with_weights, limit, state.mean_length, rows_allowed, least)
             best = list(zip(index.ids[rows].tolist(), scores.tolist(), strict=True))
             if state.newer:
-                best = sorted(best + self._newer(state, index, weights, limit, best, allowed, least), key=_order)
+                best = best_first(best + self._newer(state, index, weights, limit, best, allowed, least))
             if best:
                 break
         return best[:limit]
@@ -285,10 +282,6 @@ class WordSearch:
         """The BM25 score of a passage, from its text."""
         (row,) = self._database.execute("SELECT headings, text FROM passages WHERE id = ?", (id,))
         return sum(score for *_, score in scores_by_term(self._terms_of(*row), weights, mean_length))
-
-
-def _order(scored: tuple[int, float]) -> tuple[float, int]:
-    return -scored[1], scored[0]
 
 
 def _variable_int(data: bytes) -> int:

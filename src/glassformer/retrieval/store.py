@@ -154,6 +154,11 @@ Scored = list[tuple[int, float]]
 """Ids of passages with their scores, the best first."""
 
 
+def best_first(scored: Iterable[tuple[int, float]]) -> Scored:
+    """Of equal scores, the lowest id is first."""
+    return sorted(scored, key=lambda x: (-x[1], x[0]))
+
+
 class TermScore(NamedTuple):
     """What a term of a question adds to the BM25 score of a passage that has it `frequency` times; see `WordScore`."""
 

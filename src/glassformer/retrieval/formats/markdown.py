@@ -37,7 +37,7 @@ def markdown_document(text: str) -> Document:
     if len(text) > MAX_PARSED:
         notes += (f"headings after the first {MAX_PARSED:,} characters were not looked for",)
     headings = _headings(parser, text[begin:MAX_PARSED])
-    starts = _line_starts(text, begin)
+    starts = [match.start() for match in _LINE_START.finditer(text, begin)]  # by the line ends that the parser counts
     first_line = text.count("\n", 0, begin) + 1
     parts = sections(text, (Heading(starts[x], level, name, first_line + x) for x, level, name in headings),
                      begin=begin, line=first_line)  # fmt: skip
@@ -84,8 +84,3 @@ def _inline(parser: Any, source: str) -> str:
     """The text of a heading without its marks: `**Big** [apples](a.md)` is "Big apples"."""
     (block,) = parser.parseInline(source[:MAX_HEADING])
     return " ".join("".join(token.content for token in block.children if token.type != "html_inline").split())
-
-
-def _line_starts(text: str, begin: int) -> list[int]:
-    """Where each line starts, by the line ends that the parser counts."""
-    return [match.start() for match in _LINE_START.finditer(text, begin)]
