@@ -13,7 +13,7 @@ from glassformer.retrieval import Answer, Retriever, ask, index_folder
 from glassformer.retrieval.answer import load_reader
 from glassformer.retrieval.generative import GenerativeReader
 from glassformer.retrieval.options import AskOptions
-from glassformer.retrieval.reader import Reader, RelevanceReader
+from glassformer.retrieval.reader import Reader
 from glassformer.retrieval.support import EntailmentCheck, WordOverlap
 from tests.e2e.tiny_models import make_folder
 from tests.retrieval.encoders import write_documents
@@ -40,7 +40,6 @@ def reader(tmp_path: Path) -> GenerativeReader:
     ("family", "task", "kind"),
     [
         ("bert", "question-answering", Reader),
-        ("dpr", "passage-reading", RelevanceReader),
         ("llama", "text-generation", GenerativeReader),
         ("t5", "translation", GenerativeReader),
         ("bart", "translation", GenerativeReader),
@@ -62,7 +61,7 @@ def test_options_of_a_reader_that_writes(tmp_path: Path) -> None:
     assert (reader.answer_tokens, reader.check.language, reader.threshold) == (100, "de", 0.6)
 
 
-@pytest.mark.parametrize("family", ["bert", "whisper", "clip", "vit"])
+@pytest.mark.parametrize("family", ["bert", "dpr", "whisper", "clip", "vit"])
 def test_a_model_that_is_no_reader(family: str, tmp_path: Path) -> None:
     task = "feature-extraction" if family == "bert" else None
     folder = make_folder(tmp_path / "model", family, task=task)

@@ -14,7 +14,7 @@ import torch
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError
 from glassformer.errors import WeightsError
-from glassformer.retrieval.reader import PassageSpan, Reader, RelevanceReader
+from glassformer.retrieval.reader import PassageSpan, Reader
 from glassformer.tasks.span import keep_threshold
 from tests.core.small import perturbed
 from tests.e2e.tiny_models import make_folder
@@ -180,54 +180,3 @@ def test_options(model: Model) -> None:
     assert Reader(model).read(QUESTION, []) == []
     span = Reader(model).read(QUESTION, PASSAGES)[0]
     assert isinstance(span, PassageSpan) and math.isfinite(span.score)
-
-
-# ------------------------------------------------------------------------------------------------------------- DPR's
-
-
-@pytest.fixture(scope="module")
-def relevance(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    folder = make_folder(tmp_path_factory.mktemp("dpr"), "dpr", task="passage-reading", max_position_embeddings=40)
-    model = glassformer.load(folder)
-    perturbed(model.network)
-    return model
-
-
-def test_spans_by_relevance_and_place(relevance: Model) -> None:
-    passages = [PASSAGES[0], OfFile("fruit flies like a banana . time flies like an arrow", 200, 2.0)]
-    expected, relevances = [], []
-    for number, passage in enumerate(passages):
-        ids = [*relevance.tokenizer(QUESTION, "")["input_ids"], *relevance.tokenizer(passage.text)["input_ids"]]
-        with torch.no_grad():
-            output = relevance(torch.tensor([ids]))
-        words = passage.text.split()
-        assert output.start_logits is not None and output.end_logits is not None
-        assert output.relevance_logits is not None
-        start, end = (x[0, -len(words) :].log_softmax(0) for x in (output.start_logits, output.end_logits))
-        relevances.append(float(output.relevance_logits[0]))
-        expected += [
-            (float(start[a] + end[b]), number, " ".join(words[a : b + 1]))
-            for a in range(len(words))
-            for b in range(a, min(len(words), a + 3))
-        ]
-    chances = torch.tensor(relevances).log_softmax(0)
-    best, number, text = max((score + float(chances[n]), n, words) for score, n, words in expected)
-    spans = RelevanceReader(relevance, longest=3).read(QUESTION, passages, top=3)
-    assert len(spans) == 3 and [x.score for x in spans] == sorted((x.score for x in spans), reverse=True)
-    first = spans[0]
-    assert (first.passage, first.text) == (number, text) and first.score == pytest.approx(best, abs=1e-5)
-    for span in spans:
-        assert span.passage is not None
-        passage = passages[span.passage]
-        assert passage.text[span.start : span.stop] == span.text and span.file_start == passage.start + span.start
-    for one, other in pairwise(sorted((x for x in spans if x.passage == number), key=lambda x: x.start)):
-        assert one.stop <= other.start
-
-
-def test_what_it_is_given(relevance: Model, model: Model) -> None:
-    reader = RelevanceReader(relevance)
-    assert reader.read(QUESTION, []) == []
-    with pytest.raises(DataError, match="question"):
-        reader.read(" ", PASSAGES)
-    with pytest.raises(UnsupportedError, match="passage-reading"):
-        RelevanceReader(model)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from glassformer.retrieval.explanation import marked_passages, matrix_of_words, 
 from glassformer.retrieval.generative import CitedSentence, GenerativeReader
 from glassformer.retrieval.options import AskOptions
 from glassformer.retrieval.passage import PassageMatch
-from glassformer.retrieval.reader import BoundaryScore, PassageSpan, Reader, RelevanceReader
+from glassformer.retrieval.reader import BoundaryScore, PassageSpan, Reader
 from glassformer.retrieval.retriever import (
     RetrievalResult,
     Retriever,
@@ -40,7 +41,7 @@ from glassformer.retrieval.vectors import unit
 from glassformer.retrieval.words import query_terms, terms
 from glassformer.text.sentences import rules_for, sentence_spans, unwrapped
 
-AnyReader = Reader | RelevanceReader | GenerativeReader
+AnyReader = Reader | GenerativeReader
 
 LISTED_BOUNDARIES = 8
 OTHERS = 2
@@ -186,10 +187,8 @@ def ask(
         return _of_passage(result, 0, begin, end, score=score, stages=timer.stages, notes=notes)
     if isinstance(reader, GenerativeReader):
         return _written(result, reader, timer)
-    of_spans = reader
-    (first, *others), boundaries = timer(
-        "read", lambda: _spans(of_spans, question, result.matches, 1 + OTHERS), lambda read: len(read[0])
-    )
+    read = partial(_spans, reader, question, result.matches, 1 + OTHERS)
+    (first, *others), boundaries = timer("read", read, lambda answers: len(answers[0]))
     return _of_passage(
         result, first.passage, first.start, first.stop, score=round(first.score, 4), stages=timer.stages,
         others=[x for x in others if x.answered], boundaries=boundaries,
@@ -197,7 +196,7 @@ def ask(
 
 
 def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> AnyReader:
-    """A reader: of spans for a question-answering model, of spans and relevance for DPR's, else one that writes.
+    """A reader: of spans for a question-answering model, else one that writes.
 
     Args:
         options: with the reader's folder or Hub name, and how written answers are checked
@@ -210,12 +209,10 @@ def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> An
     loaded = load(options.reader, **loading)
     if loaded.task == "question-answering":
         return Reader(loaded)
-    if loaded.task == "passage-reading":
-        return RelevanceReader(loaded)
     if not loaded.writes or loaded.family.modality is not None:
         raise UnsupportedError(
             f"{options.reader}: a {loaded.family.model_type!r} model for {loaded.task} is no reader: it neither finds "
-            "answers (question-answering, passage-reading) nor writes them (text-generation, or an encoder-decoder); "
+            "answers (question-answering) nor writes them (text-generation, or an encoder-decoder); "
             "`glassformer train --task answer` trains a reader"
         )
     check = None if options.entailment is None else EntailmentCheck(options.entailment, **loading)
@@ -225,14 +222,11 @@ def load_reader(options: AskOptions, language: str = "en", **loading: Any) -> An
 
 
 def _spans(
-    reader: Reader | RelevanceReader, question: str, passages: Sequence[PassageMatch], top: int
+    reader: Reader, question: str, passages: Sequence[PassageMatch], top: int
 ) -> tuple[list[PassageSpan], list[list[BoundaryScore]]]:
-    """Answers in passages, and the scores of their boundaries where the reader gives some."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "top is ")  # fewer answers than could be given are no surprise
-        if isinstance(reader, Reader):
-            return reader.read_with_boundaries(question, passages, top=top)
-        return reader.read(question, passages, top=top), []
+        return reader.read_with_boundaries(question, passages, top=top)
 
 
 def read_text(reader: AnyReader, question: str, passages: Sequence[PassageMatch]) -> str:

@@ -30,10 +30,8 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import check_count, safe_repr
 from glassformer.files.schema import Schema
 from glassformer.model import Model
-from glassformer.models import eval_mode
 from glassformer.tasks.metrics.answers import LONGEST, ranked_spans
 from glassformer.tasks.microbatch import run_examples
-from glassformer.tasks.passages import PassageReading, best_spans
 from glassformer.tasks.pipeline_registry import pipeline
 from glassformer.tasks.question_answering import word_place
 from glassformer.tasks.span import AnswerText, Question, check_asked
@@ -205,7 +203,7 @@ class Reader:
             push(number, last + 1, stop)
             row, owner = windows[number].row, windows[number].passage
             place = word_place(row, first)[0], word_place(row, last)[1]
-            yield _span(owner, passages[owner], place, score=-joint, span_score=span_score)
+            yield _span(owner, passages[owner], place, -joint, span_score)
 
     def _no_answer(self, windows: Sequence[_Window], spans: Sequence[PassageSpan]) -> PassageSpan | None:
         """That there is no answer, where it beats each span by more than the threshold."""
@@ -224,53 +222,7 @@ class Reader:
         return PassageSpan(text="", passage=None, score=score, span_score=none - _log_normaliser(windows))
 
 
-class RelevanceReader:
-    """Finds answers with a reader that ranks the passages too (DPR's): it needs no score of a search.
-
-        score = log P(passage) + log P(span | passage)      softmax of the relevance logits, and of start and end logits
-
-    Such models have no answer for "there is none". Of a long passage the end is not read, and a warning says so.
-    Args:
-        model: one for passage-reading, or its folder or name
-        longest: tokens of the longest answer
-    Raises: WeightsError: the model was not trained to read passages. UnsupportedError: it cannot be.
-    Source: Karpukhin et al. 2020, section 6.1, which takes the best span of the most relevant passage.
-    """
-
-    def __init__(self, model: Model | str | Path, *, longest: int = LONGEST) -> None:
-        task = pipeline("passage-reading", model)
-        assert isinstance(task, PassageReading)
-        self.task, self.longest = task, longest
-
-    def read(self, question: str, passages: Sequence[RankedPassage], *, top: int = 1) -> list[PassageSpan]:
-        """The best answers to a question in passages; see `Reader.read`."""
-        check_asked("question", question)
-        check_count("top", top)
-        if not passages:
-            return []
-        listed = [{"title": getattr(passage, "title", ""), "text": passage.text} for passage in passages]
-        ids, _, begins = self.task.encoded({"question": question, "passages": listed})
-        with eval_mode(self.task.model.network), torch.inference_mode():
-            logits = self.task.logits(ids)
-        chances = torch.tensor([relevance for *_, relevance in logits]).log_softmax(0).tolist()
-        spans: list[PassageSpan] = []
-        for number, (passage, begin) in enumerate(zip(passages, begins, strict=True)):
-            start, end = (torch.from_numpy(side[begin:]) for side in logits[number][:2])
-            places = self.task.model.tokenizer(passage.text, add_special_tokens=False, return_offsets_mapping=True)[
-                "offset_mapping"
-            ]
-            for first, last, score in best_spans(start.numpy(), end.numpy(), self.longest, top):
-                chance = score - float(start.logsumexp(0) + end.logsumexp(0))
-                place = places[first][0], places[last][1]
-                spans.append(_span(number, passage, place, score=chances[number] + chance, span_score=chance))
-        spans.sort(key=lambda span: -span.score)
-        return _apart(spans, passages, top) or [PassageSpan(text="", passage=None, score=0.0, span_score=0.0)]
-
-
-def _span(
-    number: int, passage: RankedPassage, place: tuple[int, int], *, score: float, span_score: float
-) -> PassageSpan:
-    """An answer at a place of a passage."""
+def _span(number: int, passage: RankedPassage, place: tuple[int, int], score: float, span_score: float) -> PassageSpan:
     start, stop = place
     return PassageSpan(
         text=passage.text[start:stop], passage=number, start=start, stop=stop, file_start=passage.start + start,

@@ -83,7 +83,7 @@ class PassageReading(Pipeline):
 
     def _ranked(self, row: Mapping[str, Any], options: Mapping[str, Any]) -> Results[SpanAnswer]:
         """The answers in all passages of a question."""
-        ids, begin, _ = self.encoded(row)
+        ids, begin = self.encoded(row)
         logits = self.logits(ids)
         count, longest = options.get("top_k") or TOP_K, options.get("max_answer_len") or LONGEST
         answers: list[SpanAnswer] = []
@@ -112,8 +112,8 @@ class PassageReading(Pipeline):
                 logits[number] = own.numpy(), last.numpy(), float(rank)
         return [logits[number] for number in range(len(ids))]
 
-    def encoded(self, row: Mapping[str, Any]) -> tuple[list[list[int]], int, list[int]]:
-        """The ids of each passage behind the question and its title, where titles begin, and where each text does.
+    def encoded(self, row: Mapping[str, Any]) -> tuple[list[list[int]], int]:
+        """The ids of each passage behind the question and its title, and where titles begin.
 
         Raises: DataError: a question that leaves no room for a passage.
         """
@@ -129,7 +129,7 @@ class PassageReading(Pipeline):
                 "shorten it"
             )
         tell_cut("passages", sum(limit is not None and len(each) > limit for each in ids), len(ids), limit or 0)
-        return [each[:limit] for each in ids], begin, list(map(len, framed))
+        return [each[:limit] for each in ids], begin
 
 
 def best_spans(start: np.ndarray, end: np.ndarray, longest: int, count: int) -> Iterator[tuple[int, int, float]]:
