@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import groupby
 
 from glassformer.errors import ConfigError
-from glassformer.retrieval.document import Document, DocumentPart
+from glassformer.retrieval.document import Document
 from glassformer.retrieval.options import PASSAGE_TOKENS, PassageOptions
 from glassformer.retrieval.passage import Passage, with_headings
 from glassformer.text.sentences import clear_sentence_starts, rules_for, sentence_spans
@@ -30,8 +31,8 @@ from glassformer.text.tokenizer import Tokenizer
 
 STRETCH_CHARS = 1 << 14
 """A text is tokenised in stretches of this many characters, cut between words."""
-BATCH_CHARS, BATCH_STRETCHES = 1 << 18, 1 << 10
-"""As many stretches are tokenised at once, on all cores."""
+BATCH_CHARS = 1 << 18
+"""Stretches of so many characters are tokenised at once, on all cores."""
 CHARS_PER_TOKEN = 20
 """A passage has at most this many characters for each of its tokens: an unknown word is one token of any length."""
 LEAST_ROOM = 8
@@ -61,8 +62,8 @@ def split(
     Raises: ConfigError: passages that the model cannot read, or without room for text.
     """
     cutter = _Cutter(tokenizer, options or PassageOptions(), prompt)
-    line = _LineCounter(document)
     encoded = _tokenised(document, tokenizer)
+    newlines = array("i", (match.start() for match in re.finditer("\n", document.text)) if document.verbatim else ())
     for part, end in document.spans():
         headings, room = cutter.below(part.headings)
         for start, stop in cutter.spans(document.text, _TokenStarts(encoded, part.start, end), headings, room):
@@ -70,7 +71,7 @@ def split(
                 text=document.text[start:stop],
                 start=start,
                 stop=stop,
-                line=line.at(part, start),
+                line=part.line and part.line + bisect_left(newlines, start) - bisect_left(newlines, part.start),
                 page=bisect_right(document.pages, start),
                 page_starts=tuple(page - start for page in document.pages if start < page < stop),
                 verbatim=document.verbatim,
@@ -82,30 +83,15 @@ def split(
 # ── token positions ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Stretch(NamedTuple):
-    """The end of a stretch of text, and where its tokens start, in characters of the document."""
-
-    end: int
-    starts: list[int]
-
-
-def _tokenised(document: Document, tokenizer: Tokenizer) -> Iterator[_Stretch]:
-    """The stretches of all parts, in order, tokenised in batches."""
-    batch: list[tuple[int, int]] = []
-    for part, end in document.spans():
-        for span in _stretches(document.text, part.start, end):
-            batch.append(span)
-            if len(batch) == BATCH_STRETCHES or span[1] - batch[0][0] >= BATCH_CHARS:
-                yield from _tokenise(document.text, batch, tokenizer)
-                batch = []
-    if batch:
-        yield from _tokenise(document.text, batch, tokenizer)
-
-
-def _tokenise(text: str, spans: list[tuple[int, int]], tokenizer: Tokenizer) -> Iterator[_Stretch]:
-    rows = tokenizer([text[start:end] for start, end in spans], add_special_tokens=False).rows
-    for (start, end), row in zip(spans, rows, strict=True):
-        yield _Stretch(end, [start + begin for begin, _ in row.offsets])
+def _tokenised(document: Document, tokenizer: Tokenizer) -> Iterator[tuple[int, list[int]]]:
+    """The stretches of all parts, in order, tokenised in batches: the end of each, and where its tokens start."""
+    text = document.text
+    stretches = (span for part, end in document.spans() for span in _stretches(text, part.start, end))
+    for _, group in groupby(stretches, lambda span: span[0] // BATCH_CHARS):
+        batch = list(group)
+        rows = tokenizer([text[start:end] for start, end in batch], add_special_tokens=False).rows
+        for (start, end), row in zip(batch, rows, strict=True):
+            yield end, [start + begin for begin, _ in row.offsets]
 
 
 def _stretches(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -126,7 +112,7 @@ class _TokenStarts:
     starts: from the first that is needed
     """
 
-    stretches: Iterator[_Stretch]
+    stretches: Iterator[tuple[int, list[int]]]
     loaded: int
     end: int
     starts: list[int] = field(default_factory=list)
@@ -290,22 +276,3 @@ def _word_cut(text: str, after: int, furthest: int, starts: list[int]) -> int:
 def _joins(char: str) -> bool:
     """Whether a character is of a word that is written in one: of an alphabet, or a digit."""
     return char.isalnum() and char < "\u3000"
-
-
-class _LineCounter:
-    """Counts the lines of a file up to places that come nearly in order."""
-
-    def __init__(self, document: Document) -> None:
-        self._document, self._part, self._at, self._line = document, DocumentPart(-1), 0, 0
-
-    def at(self, part: DocumentPart, place: int) -> int:
-        """The line of a place in a part."""
-        if not (part.line and self._document.verbatim):
-            return part.line
-        if part is not self._part:
-            self._part, self._at, self._line = part, part.start, part.line
-        text, low, high = self._document.text, *sorted((self._at, place))
-        crossed = text.count("\n", low, high)
-        self._line += crossed if place > self._at else -crossed
-        self._at = place
-        return self._line
