@@ -315,6 +315,10 @@ def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadO
             "models"
         )
     parts.network = network
+    if options.device.type == "meta":
+        network.refuse("loaded without its weights, as it is to be trained or changed")
+    if options.bits is not None:
+        network.refuse(f"rounded to int{options.bits} as it is read: it computes in its own dtype")
     if options.device.type != "cpu":
         network.refuse(f"put on {options.device}: it runs on the CPU")
     if options.dtype not in (None, parts.dtype):

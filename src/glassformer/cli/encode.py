@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.inputs import inputs
-from glassformer.cli.options import Defaults, Json, ModelName, Without, command
+from glassformer.cli.options import Json, ModelName, Without, command
 from glassformer.cli.screen import note, print_json, say
 from glassformer.data.options import ReadingOptions, TextColumns
 from glassformer.engine.options import EncodingOptions, VectorFileOptions
@@ -42,7 +42,7 @@ def encode(
     options: VectorFileOptions,
     table: TextColumns,
     reading: ReadingOptions,
-    loading: Annotated[InferenceLoading, Without(["dtype"]), Defaults(precision="fp32")],
+    loading: Annotated[InferenceLoading, Without(["dtype"])],
     json: Json = False,
 ) -> None:
     """Compute embeddings: one vector for each line of a text file, saved as one NumPy array.
@@ -59,9 +59,13 @@ def encode(
     texts = inputs([file], table.columns, format) if format or is_table(file) else _read_lines(file)
 
     with spinner("loading the model"):
+        from glassformer.engine.prepare import usual_precision
         from glassformer.model import load
 
         loaded = load(model, **given(loading))
+        precision = loading.precision or usual_precision(loaded.network)  # of float32, fp32
+        if loading.precision is None and precision is not None:
+            loaded.prepare(precision)
     vectors, seconds, remarks = _encode(loaded, texts, options)
     for remark in remarks:
         note(remark)
@@ -75,13 +79,13 @@ def encode(
             "width": width,
             "seconds": seconds,
             "texts_per_second": rate,
-            "precision": loading.precision,
+            "precision": precision or str(loaded.dtype).removeprefix("torch."),
             "out": str(options.output),
             "notes": remarks,
         }
         print_json(report)
     elif count:
-        speed = f"in {seconds:.2f} s: {rate:,.0f} texts/s ({loading.precision})"
+        speed = f"in {seconds:.2f} s: {rate:,.0f} texts/s ({precision or str(loaded.dtype).removeprefix('torch.')})"
         say(f"{count:,} texts → {width} numbers each, {speed}")
         say(f"saved in {options.output}")
     else:

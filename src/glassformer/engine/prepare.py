@@ -113,6 +113,14 @@ def possible_precisions(network: nn.Module) -> list[str]:
     return [name for name in PRECISIONS if kinds <= {*TAKES[name]}]
 
 
+def usual_precision(network: nn.Module) -> str | None:
+    """The precision of weights as they are stored; None = it is none of `PRECISIONS`, and the network runs as it is."""
+    if isinstance(network, FixedProgram):
+        return network.fixed_precision
+    kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
+    return {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(kinds.pop()) if len(kinds) == 1 else None
+
+
 def prepare_plain(network: nn.Module) -> None:
     """Prepare an unprepared fp32 network on the CPU in fp32: results change in their last digits only."""
     kinds = {(parameter.dtype, parameter.device.type) for parameter in network.parameters()}

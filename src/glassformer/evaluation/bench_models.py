@@ -10,14 +10,20 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from glassformer.core.quantised import count_weights
 from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.splits import column_values
-from glassformer.engine.prepare import PRECISIONS, possible_precisions, prepare, prepared_copy, unprepare
+from glassformer.engine.prepare import (
+    PRECISIONS,
+    possible_precisions,
+    prepare,
+    prepared_copy,
+    unprepare,
+    usual_precision,
+)
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.evaluation.bench import EncodingBench, compare_precisions, sample_texts
 from glassformer.evaluation.bench_generation import GENERATING_TASKS, GenerationBench, compare_steps, passages_of
@@ -76,12 +82,6 @@ def bench(
 def _precisions(options: BenchOptions, network: nn.Module) -> list[str]:
     """The precisions to measure a network in: those asked for, else all that it can be prepared in."""
     return possible_precisions(network) if options.precision is None else list(options.precision)
-
-
-def usual_precision(network: nn.Module) -> str | None:
-    """The inference precision of weights as they are stored; None = the network runs as it is."""
-    kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
-    return {torch.float32: "fp32", torch.bfloat16: "bf16"}.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 def _precisions_in_task(options: BenchOptions, opened: Sequence[_Opened]) -> list[list[str | None]]:

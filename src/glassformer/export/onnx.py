@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.utils import _pytree
 
+from glassformer.core.quantised import check_not_quantised
 from glassformer.errors import ConfigError, DataError, UnsupportedError, import_optional
 from glassformer.export.programs import export_encoder, export_program, export_step
 from glassformer.files import as_path, safe_repr
@@ -59,7 +60,8 @@ def export_onnx(model: LoadedModel, folder: str | Path, **example: Tensor) -> li
 def export_folder(model: LoadedModel, folder: str | Path, format: str, **example: Tensor) -> list[Path]:
     """Export a model to a folder of programs; format: one of `FORMATS`.
 
-    Raises: ConfigError: another format, training mode, packed weights, or a dtype that engines do not compute in.
+    Raises: ConfigError: another format, training mode, packed or quantised weights, or a dtype that engines do not
+            compute in.
         UnsupportedError: a model that cannot be exported. MissingExtraError: onnx or onnxscript is not installed.
         DataError: the folder cannot be written.
     """
@@ -70,6 +72,8 @@ def export_folder(model: LoadedModel, folder: str | Path, format: str, **example
             f"the model is {str(model.dtype).removeprefix('torch.')}, which engines do not compute in; load it with "
             "dtype='float32' or 'float16'"
         )
+    if format == "onnx":  # whose operations neither unpack levels nor round inputs token by token at free lengths
+        check_not_quantised(model.network, "exported to ONNX")
     suffix, packages, save = FORMATS[format]
     for package in packages:  # before the work
         import_optional(package, package, "onnx", "exporting to ONNX")

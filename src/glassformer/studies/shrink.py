@@ -24,9 +24,9 @@ from time import perf_counter
 from typing import Annotated, Any
 
 from glassformer.data.sequence import RowSequence
-from glassformer.engine.prepare import PRECISIONS
+from glassformer.engine.prepare import PRECISIONS, usual_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.evaluation.bench_models import Measured, TimedSystem, measure, usual_precision
+from glassformer.evaluation.bench_models import Measured, TimedSystem, measure
 from glassformer.evaluation.compare.best_value import Costed, best_value
 from glassformer.evaluation.compare.costs import WARM_UP
 from glassformer.evaluation.runs import open_run
