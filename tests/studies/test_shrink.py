@@ -15,7 +15,7 @@ import yaml
 
 from glassformer import load
 from glassformer.cli.app import main
-from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.files.schema import Doc, Schema
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.charts import TradeOff
@@ -116,7 +116,7 @@ def test_variants_are_folders_that_load_and_a_table_says_what_each_costs(run: Pa
     assert {(x.first, x.second) for x in report.effects} == {("original", name) for name in variants}
     assert all(x.difference.low is not None for x in report.effects)
     (plot,) = report.charts()
-    assert isinstance(plot, TradeOff) and plot.x.label == "latency"
+    assert isinstance(plot, TradeOff) and plot.x.label == "latency" and plot.title.endswith("; area of a dot: size")
     assert [x.size for x in plot.points] == [x["bytes"] for x in costs.values()]
     (detail,) = report.details
     assert detail.caption == "doubled: Scaled" and detail in report.page_tables()
@@ -287,6 +287,26 @@ def test_what_does_not_fit_is_refused_before_anything_is_measured(
     with pytest.raises(GlassformerError, match=message):
         names = None if to is None else to.split(",")
         shrink(run, ShrinkOptions(to=names, settings=settings, output=str(tmp_path / "small")))
+    assert not (tmp_path / "small").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("", "other.csv: holds no row"),
+        ("question,context\nwho,an arrow\n", "other.csv: line 2: there is no column 'text'"),
+        ("text,label\ntime flies,joy\n", "other.csv: line 2: .*'joy'"),
+    ],
+    ids=["empty", "another task", "other labels"],
+)
+@pytest.mark.parametrize("to", ["int8-static", "heads"])
+def test_calibration_rows_that_the_task_cannot_read_are_refused_first(
+    run: Path, tmp_path: Path, to: str, rows: str, message: str
+) -> None:
+    (tmp_path / "other.csv").write_text(rows)
+    options = ShrinkOptions(to=[to], train=[str(tmp_path / "other.csv")], output=str(tmp_path / "small"))
+    with pytest.raises(DataError, match=message):
+        shrink(run, options)
     assert not (tmp_path / "small").exists()
 
 

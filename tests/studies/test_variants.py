@@ -22,6 +22,7 @@ PLAIN = ("half", "distilled", "pruned", "heads", "neurons", "layers", "vocabular
 LEVELS = ("int8", "int8-static", "int4")
 PROGRAMS = ("onnx", "onnx-int8")
 DECODER = ("half", "int8", "int4", "pruned", "layers", "gguf")
+pytestmark = pytest.mark.filterwarnings("ignore:.*exporter:", "ignore::DeprecationWarning", "ignore::FutureWarning")
 QUANTISED, PROGRAM = r"the model is quantised .*the model that it was made from", "is run by ONNX Runtime as a whole"
 TEXT = "time flies"
 
@@ -72,7 +73,20 @@ def test_every_way_is_among_them() -> None:
     assert {*PLAIN, *LEVELS, *PROGRAMS, *DECODER} == {*WAYS}
 
 
-@pytest.mark.filterwarnings("ignore:.*exporter:", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_mix_of_them_side_by_side(
+    source: Source, variants: Callable[[str], Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed, rows = ("onnx", "int8-static", "pruned", "int4", "half"), source.folder.parents[1] / "test.csv"
+    folders = [source.folder, *map(variants, mixed)]
+    monkeypatch.setenv("COLUMNS", "80")
+    for command, options in {"bench": ["--runs", 2], "compare": []}.items():
+        code, out, err = typed(capsys, command, *folders, "--task", "classify", "--data", rows, "--limit", 4, *options)
+        assert code == 0, f"{command}: {err}"
+        for name in ("model", *mixed):
+            assert len(re.findall(rf"^{name} +[╶\d]", out, re.MULTILINE)) >= 2, f"{command}, {name}: {out}"
+
+
+@pytest.mark.representative("layers", "static", "onnx")
 @pytest.mark.parametrize("name", [*PLAIN, *LEVELS, *PROGRAMS])
 def test_a_classifier(
     name: str,
@@ -88,8 +102,6 @@ def test_a_classifier(
     done: dict[str, list[object]] = {
         "predict": ["predict", "classify", folder, TEXT, "--json"],
         "evaluate": ["evaluate", folder, *as_ever, "--limit", 4, "--output", tmp_path / "evaluation"],
-        "bench": ["bench", source.folder, folder, *as_ever, "--runs", 2, "--limit", 4],
-        "compare": ["compare", "--task", "classify", "--data", rows, source.folder, folder, "--limit", 4],
         "info": ["info", folder],
         "encode": ["encode", folder, tmp_path / "lines.txt", "--output", tmp_path / "vectors.npy"],
     }
@@ -129,6 +141,7 @@ def test_a_classifier(
     assert not left or name in PLAIN or left == {"page.html"}, "a refusal leaves nothing"
 
 
+@pytest.mark.representative("half", "int4", "gguf")
 @pytest.mark.parametrize("name", DECODER)
 def test_a_decoder(name: str, decoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = decoder / "texts.txt"

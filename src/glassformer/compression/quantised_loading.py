@@ -39,9 +39,13 @@ class RoundedWhenRead:
     """
 
     def __init__(self, network: nn.Module, bits: int) -> None:
-        layers = quantisable_layers(network)
-        for path, layer in layers.items():
-            SCHEMES[bits].grouped(layer.weight, path)  # all of them, before any is read
+        layers, group = quantisable_layers(network), SCHEMES[bits].group_size
+        for path, layer in layers.items():  # all of them, before any is read
+            if group and layer.in_features % group:
+                raise ConfigError(
+                    f"dtype is 'int{bits}', and {path} has {layer.in_features} columns, which groups of {group} do not "
+                    "divide; take dtype 'int8', or smaller groups: glassformer shrink --to int4 --set int4.group_size=8"
+                )
         self._schemes = dict.fromkeys(layers, SCHEMES[bits]) | dict.fromkeys(embedding_layers(network), TABLES)
 
     def takes(self, names: Iterable[str]) -> bool:

@@ -495,7 +495,9 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         curves = [line.name for line in self.lines if not line.dashed]  # first: a point may be of none
         groups = list(dict.fromkeys([*curves, *(point.group for point in marks)])) if grouped else []
         axis = Axis(name, unit, more=False, log=_is_wide([point.x.value for point in marks]))
-        title, metric = f"{self.metric} by {name}{_of(at)}", Axis(self.metric, more=self.higher)
+        area = self.options.area
+        sized = f"; area of a dot: {COSTS.get(area, (area, '', 1.0))[0]}" if area and any(x.size for x in marks) else ""
+        title, metric = f"{self.metric} by {name}{_of(at)}{sized}", Axis(self.metric, more=self.higher)
         return [*charts, TradeOff(title, axis, metric, marks, groups)]
 
     def _series(self, panel: Levels, *, folded: bool) -> Series:

@@ -44,6 +44,7 @@ from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions,
 from glassformer.studies.study import CELL, Evaluator, Study, StudyProgress
 from glassformer.studies.ways import WAYS, Source, Way, find_way
 from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.columns import RowTask, check_columns
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
 
 ORIGINAL, VARIANT = "original", "variant"
@@ -195,7 +196,6 @@ class ShrinkEvaluator(Evaluator):
         _check_output(folder, self.output)
         self.tries_all = plan.variants is None
         self.left_out: dict[str, str] = {}
-        self._checked: set[str] = set()
         if self.tries_all:
             usable = [name for name in WAYS if train is not None or not find_way(name).needs(find_way(name).parse({}))]
             plan = replace(plan, variants=usable)
@@ -217,7 +217,6 @@ class ShrinkEvaluator(Evaluator):
         return PlannedStudy([PlannedCell(cell[VARIANT], cell.seed, (cell.folder / CELL).is_file()) for cell in cells])
 
     def check(self, cells: Sequence[Cell]) -> str:
-        self.check_variants()
         for cell in cells:  # a variant takes the place of its folder
             if cell.folder.is_dir() and any(cell.folder.iterdir()) and not (cell.folder / CELL).is_file():
                 raise ConfigError(
@@ -225,28 +224,30 @@ class ShrinkEvaluator(Evaluator):
                 )
         return f"{', '.join(self.variants)} of {self.folder}, measured on {len(self.validation):,} rows"
 
-    def check_variants(self) -> None:
-        """Check by the model's sizes what can be made of it; each variant once.
+    def check_inputs(self) -> None:
+        """Check by the model's sizes what can be made of it.
 
         Raises: ConfigError, DataError, UnsupportedError: a variant that was named cannot be made; of all ways those
             that can are left.
         """
         source = self._source(self.folder, self.cells(None)[0])
         assert source.outline  # which is refused for all ways where it is of a model that none can shrink
-        for name in [x for x in self.variants if x not in self._checked]:
+        for name in list(self.variants):
             try:
                 self._check_variant(name, source)
             except (ConfigError, DataError, UnsupportedError) as error:
                 if not self.tries_all:
                     raise
                 self.leave_out(name, f"{name}: {error}")
-            self._checked.add(name)
 
     def _check_variant(self, name: str, source: Source) -> None:
-        """Raises: ConfigError, UnsupportedError: it cannot be made, as far as that can be known now."""
+        """Raises: ConfigError, DataError, UnsupportedError: it cannot be made, as far as that can be known now."""
         variant, way, options = self.variants[name], self._way(name), self._options(name)
-        for rows in way.needs(options):
-            source.needed(rows, variant.way or name)
+        needed = {rows: source.needed(rows, variant.way or name) for rows in way.needs(options)}
+        if "calibration" in needed:
+            self._original.encode(needed["calibration"])  # rows of another task, or with other labels, are refused
+        elif needed and isinstance(self._original, RowTask):
+            check_columns(needed["train"], self._original.columns_read())
         if variant.begin is None:
             way.check(source, options)
         elif last := [x for x in self._chain(name)[:-1] if self._way(x).LAST]:
@@ -563,7 +564,6 @@ def shrink(
     assert isinstance(evaluator, ShrinkEvaluator)
     while True:
         try:
-            evaluator.check_variants()  # before the output is made
             report = study.run(options.seeds, progress)
             break
         except UnsuitableWay as error:  # the others continue; what they have is not made again

@@ -93,6 +93,9 @@ class Evaluator(ABC):
     def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
         """What would be done, which may read all data, and evaluates nothing."""
 
+    def check_inputs(self) -> None:  # noqa: B027 - most have checked them when they were made
+        """Errors before the output folder is made, so that a refusal leaves none. Raises: ConfigError, DataError."""
+
     @abstractmethod
     def check(self, cells: Sequence[Cell]) -> str:
         """Errors before hours of work, and what will be done in a sentence. Raises: ConfigError, DataError."""
@@ -244,6 +247,7 @@ class Study:
         progress, evaluator = progress or StudyProgress(), self.evaluator
         if self.output.exists() and not self.output.is_dir():
             raise ConfigError(f"{self.output}: is a file; give a folder for the study")
+        evaluator.check_inputs()
         self.output.mkdir(parents=True, exist_ok=True)
         with FolderLock(self.output / "lock"):  # two studies in one folder would evaluate the same cells
             cells, done = evaluator.cells(seeds), dict[str, tuple[Cell, CellResult]]()

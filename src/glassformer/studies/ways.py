@@ -105,8 +105,10 @@ class Source:
         """
         chosen: RowSequence | None = getattr(self, rows)
         if chosen is None or not len(chosen):
-            given = {"train": "data.train", "validation": "data.validation", "calibration": "data.train"}[rows]
-            raise ConfigError(f"{way} needs {rows} rows, and there are none; name files under {given}")
+            option, key = ("data", "data.validation") if rows == "validation" else ("train", "data.train")
+            raise ConfigError(
+                f"{way} needs {rows} rows, and there are none; name files: {option}= FILE, or {key} in the recipe"
+            )
         return chosen
 
 
