@@ -37,6 +37,7 @@ from glassformer.engine.prepare import PRECISIONS, prepare
 
 SHAPES = {
     "bert-base": {},
+    "bert-base-4": {"num_hidden_layers": 4},
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536},
 }
 

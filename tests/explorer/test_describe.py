@@ -41,7 +41,6 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
         "title": "self-attention",
         "layers": 2,
         "heads": 2,
-        "layer_heads": (2, 2),
         "kv_heads": 2,
         "head_width": 4,
         "queries": "text",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.compression.structure import Parts, remove_heads
 from glassformer.core.masks import AttentionPattern
 from glassformer.core.position_bias import BucketedBias, BucketedBiasSpec
 from glassformer.errors import DataError
@@ -400,25 +398,3 @@ def test_a_count_that_is_none() -> None:
     with pytest.raises(DataError, match="count is 0"):
         distribution_frame(Known(torch.zeros(9)), count=0)
     assert len(distribution_frame(Known(torch.zeros(9)), count=50).arrays["ids"]) == 9
-
-
-def test_lines_of_layers_with_unequal_numbers_of_heads(models: dict[str, Model]) -> None:
-    model = copy.deepcopy(models["bert"])
-    remove_heads(Parts.of(model), {1: [0]}).put_into(model)
-    session = model.inspect("time flies like an arrow")
-    assert (session.maps["self"].heads, session.maps["self"].layer_heads, session.maps["self"].kv_heads) == (
-        2,
-        (2, 1),
-        2,
-    )
-    answer = decode(views.lines(session, **{**LINES, "layers": (0, 2), "heads": [0, 1]}))
-    assert answer.fields["members"] == [[0, 0], [0, 1], [1, 0]]
-    mean = decode(views.lines(session, **{**LINES, "layers": (0, 2), "heads": [0, 1], "mix": "mean", "count": 8}))
-    own = torch.stack([session.head(*member).probs(slice(0, 2)) for member in ((0, 0), (0, 1), (1, 0))]).mean(0)
-    sent = torch.zeros(2, own.shape[1])
-    sent.scatter_(
-        1, torch.from_numpy(mean.arrays["keys"][0].astype("int64")), torch.from_numpy(mean.arrays["probs"][0].copy())
-    )
-    assert torch.allclose(sent, own, atol=1e-6)
-    with pytest.raises(DataError, match="no head 1 in layers 1 to 1"):
-        views.lines(session, **{**LINES, "layers": (1, 2), "heads": [1]})

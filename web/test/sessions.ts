@@ -5,7 +5,7 @@ import type { AttentionMap, Session, Token, ViewName } from "../src/core/types";
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 1, segment, special: segment === null, continues: false, span: null });
 
 const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
-  name, title: name, layers: 4, heads: 4, layer_heads: Array(change.layers ?? 4).fill(change.heads ?? 4), kv_heads: 4, head_width: 8, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"], ...change,
+  name, title: name, layers: 4, heads: 4, kv_heads: 4, head_width: 8, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"], ...change,
 });
 
 const base = {

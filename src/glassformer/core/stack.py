@@ -64,7 +64,7 @@ class StackSpec(Spec):
         return self.blocks[0].attention.width
 
 
-FewTokens = Callable[["Stack", Tensor, Flow], Tensor | None]
+FusedPass = Callable[["Stack", Tensor, Flow], Tensor | None]
 """(stack, x [B, T, D], flow) → what the stack makes of x, and all that it does to the flow; None = not this call"""
 
 
@@ -96,8 +96,11 @@ class Stack(Node):
         self.rotary_switches = {s.switch for s in scalings if s is not None and s.switch is not None}
         self.bias = spec.bias.make() if spec.bias else None
 
-    few_tokens: FewTokens | None = None
+    few_tokens: FusedPass | None = None
     """Runs a step of generation in place of the blocks where it can: what `engine.prepare` puts here."""
+
+    packed_row: FusedPass | None = None
+    """The same for texts that are packed in one row."""
 
     def __len__(self) -> int:
         return len(self.spec.blocks)
@@ -117,7 +120,8 @@ class Stack(Node):
         return states
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
-        if self.few_tokens is not None and (y := self.few_tokens(self, x, flow)) is not None:
+        fused = self.few_tokens if flow.packing is None else self.packed_row
+        if fused is not None and (y := fused(self, x, flow)) is not None:
             return y
         flow = self.prepare(x, flow)
         for block in self:

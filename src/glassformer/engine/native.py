@@ -48,6 +48,8 @@ _SOURCES = (
     "kernels/formulas.py",
     "kernels/levels.py",
     "kernels/four_bits.py",
+    "kernels/tiles.py",
+    "kernels/many_tokens.py",
     "kernels/run.py",
 )
 _MARK = b"glassformer kernels\n"

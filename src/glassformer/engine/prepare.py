@@ -7,7 +7,7 @@
 
 Only the products are narrow. Norms, the residual stream and everything outside the blocks stay in fp32; what flows from
 one linear layer of a block to the next (q, k, v, z, neurons) is bfloat16 under "bf16" and "int8", on processors that
-have instructions for it. These are the dtypes that `torch.autocast` gives, too.
+have instructions for it (fp32 where `packed_row` runs the blocks). These are the dtypes of `torch.autocast`, too.
 
 Many tokens at once (encoding, prefill) are bound by compute, where bf16 and int8 are fastest. A step of generation is
 one token in each row and bound by memory bandwidth: the fewer bytes the weights have, the faster, and fp16 leaves all
@@ -34,6 +34,7 @@ from glassformer.engine import native
 from glassformer.engine.decode_step import DecodeStep
 from glassformer.engine.malloc import keep_memory_of_batches
 from glassformer.engine.packed_linear import PackedLinear
+from glassformer.engine.packed_row import PackedRow
 from glassformer.engine.products import TAKES
 from glassformer.engine.screening import LargestLogits
 from glassformer.engine.stored_levels import StoredLevelsProduct
@@ -97,6 +98,7 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
             if any(block.attn.pattern.causal for block in stack):
                 stack.few_tokens = DecodeStep()
+            stack.packed_row = PackedRow() if precision == "int8" else None
         for head in _vocabulary_heads(network):
             head.largest_logits = LargestLogits()
         if packed:
@@ -158,7 +160,7 @@ def unprepare(network: nn.Module) -> nn.Module:
             if isinstance(layer, QuantisedLinear):
                 layer.product = None
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
-            stack.few_tokens = None
+            stack.few_tokens = stack.packed_row = None
         for head in _vocabulary_heads(network):
             head.largest_logits = None
     return network

@@ -1,9 +1,10 @@
-"""A decoding step as a program: instructions that compiled kernels run, without torch and Python in between.
+"""Blocks as a program: instructions that compiled kernels run, without torch and Python in between.
 
-    one block      qkv ← W norm(x) + b  │  z ← attention(qkv, cache)  │  x ← x + W z + b  │  neurons ← …  │  x ← x + …
+    a step         qkv ← W norm(x) + b  │  z ← attention(qkv, cache)  │  x ← x + W z + b  │  neurons ← …  │  x ← x + …
 
 Each instruction is a record of addresses and sizes, cut into chunks that threads take one after the other; the next
-begins when all chunks of the one before are done. `kernels` has the formulas, `decode_step` writes programs.
+begins when all chunks of the one before are done. `kernels` has the formulas; `step_program` writes the programs of
+decoding steps, `packed_row` those of encoders.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Kind(IntEnum):
     MIXTURE = 6  # y = residual + factor · Σ weight · (W x + b) over a token's experts
     TO_LEVELS = 7  # y = round(x / step), step = max |x| / 127 of each token
     FROM_LEVELS = 8  # y = step · y + b, with the step of each token
+    MANY_PRODUCT = 9  # y = activation(W norm(x) + b), or end_norm(y + factor · (…)), in 8 bits, of a block of tokens
+    MANY_ATTENTION = 10  # z = softmax(q kᵀ · scale) v of the texts of a packed row
 
 
 class NumberFormat(IntEnum):
@@ -60,9 +63,14 @@ class Activation(IntEnum):
 LEVELS = 127
 """The largest level of 8 bits with a sign, symmetric around 0: -128 is not used."""
 
+TILE_TOKENS, TILE_OUTPUTS, TILE_FLOATS = 6, 64, 32
+"""A tile of registers, where tokens are many: tokens, outputs of a product in 8 bits, and in fp32."""
+
 INSTRUCTION = np.dtype(
     [
         *((name, "i8") for name in "kind chunks block rows spare".split()),
+        # joined: a thread next takes the same chunk of the next instruction, which no other thread needs
+        ("joined", "i8"),
         # vectors, fp32: x [rows, inputs], y [rows, outputs], residual [rows, outputs] or 0
         *((name, "i8") for name in "x inputs y outputs residual".split()),
         ("factor", "f8"),
@@ -88,6 +96,12 @@ INSTRUCTION = np.dtype(
         # norms of q and k, over all heads at once (joint); from a head's gain to the next one's are N bytes, or 0
         *((name, "i8") for name in "qk_norm qk_joint qk_stride q_gain q_shift k_gain k_shift".split()),
         ("qk_eps", "f8"),
+        # many tokens: whether the product is added to y; int32 sums that it begins with [outputs]; bytes of a token's
+        # levels; where these, and what no other thread needs, lie in scratch memory; the norm at the end; where texts
+        # begin [texts + 1]
+        *((name, "i8") for name in "adds begins level_bytes levels neurons end_norm end_gain end_shift".split()),
+        ("end_eps", "f8"),
+        *((name, "i8") for name in "starts texts".split()),
     ]
 )
 """One instruction; every address is an integer, 0 for what is not there."""

@@ -74,6 +74,12 @@ class StoredLevelsProduct:
         fits = stored.group in FEW_TOKENS_GROUPS or stored.group % ROUNDED_WEIGHTS == 0
         return fits and stored.columns % RUN == 0 and stored.order is None
 
+    @property
+    def rounds_tokens(self) -> bool:
+        """Whether the inputs of 8-bit weights are rounded too, by a step of each token."""
+        dynamic = self._layer.inputs == "dynamic" or (self._layer.inputs == "wide" and self.precision == "int8")
+        return dynamic and self._layer.stored.bits == 8 and self.has_matrix
+
     def matrix(self) -> Matrix:
         """The weights as the kernels of single tokens read them, without a copy of the levels."""
         stored, bias = self._layer.stored, self._layer.bias
@@ -90,8 +96,7 @@ class StoredLevelsProduct:
         bias = None if layer.bias is None else layer.bias.detach()
         # Without VNNI sums of two products overflow 16 bits, with levels as large as stored ones may be.
         fits = stored.bits == 8 and self.has_matrix and kernels("int8") and weight_levels() == LEVELS
-        rounds = layer.inputs != "wide" or self.precision == "int8"
-        if fits and rounds:
+        if fits and (self.rounds_tokens or layer.inputs == "static"):
             levels, steps = stored.levels.contiguous(), stored.scale[:, 0].float().contiguous()
             if layer.inputs == "static":
                 assert layer.input_scale is not None and layer.input_zero is not None

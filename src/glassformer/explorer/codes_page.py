@@ -87,7 +87,7 @@ def attention_over_time(session: Session, frame_rate_hz: float) -> AttentionOver
 
 def _heads_by_map(session: Session) -> Iterator[list[tuple[str, int, int]]]:
     for about in session.maps.values():
-        yield [(about.name, layer, head) for layer, heads in enumerate(about.layer_heads) for head in range(heads)]
+        yield [(about.name, layer, head) for layer in range(about.layers) for head in range(about.heads)]
 
 
 def _heads(session: Session) -> Iterator[tuple[str, int, int]]:

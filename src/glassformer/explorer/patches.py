@@ -78,7 +78,7 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
 
 def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[Reading]:
     """What a saved page contains by default: each head switched off, where that is quick; or where it opens with it."""
-    passes = sum(session.maps[map].layer_heads)
+    passes = session.maps[map].layers * session.maps[map].heads
     size = count_weights(session.network) * sum(len(tokens) for tokens in session.streams.values())
     if predicts(session.network) is None or not (wanted or size * passes < QUICK):
         return []

@@ -72,10 +72,7 @@ def lines(
     _check_span("layers", layers, attention_map.layers, "layers")
     if not heads or len(set(heads)) < len(heads):
         raise DataError(f"heads is {list(heads)}; give at least one, and each once")
-    sizes = attention_map.layer_heads
-    if (last := max(heads)) >= max(sizes[slice(*layers)]):
-        raise DataError(f"there is no head {last} in layers {layers[0]} to {layers[1] - 1}")
-    members = [(layer, head) for layer in range(*layers) for head in heads if head < sizes[layer]]
+    members = [(layer, head) for layer in range(*layers) for head in heads]
     row_count = len(members) * (rows[1] - rows[0])
     if row_count > MAX_ROWS:
         raise DataError(

@@ -51,9 +51,7 @@ class AttentionMap:
     """The attention maps of one kind, layers × heads: self-attention of a stack, or cross-attention.
 
     name: `self`; with two stacks `encoder`, `decoder` and `cross`
-    heads: the largest number in a layer
-    layer_heads: of each layer; most families have the same number in all, until heads are removed
-    kv_heads: of the layer with most heads; the heads that share one are as many in each layer
+    heads: the largest number in a layer; most families have the same number in all
     queries, keys: names of streams, as in `Session.streams`
     windows: attention window of each layer, in tokens; None = unlimited
     rotary_bases: base θ of each layer's rotary positions; None = it has none
@@ -62,7 +60,6 @@ class AttentionMap:
     name: str
     layers: int
     heads: int
-    layer_heads: tuple[int, ...]
     kv_heads: int
     head_width: int
     queries: str
@@ -90,8 +87,7 @@ def attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
         name=name,
         layers=len(layers),
         heads=max(attention.spec.heads for attention in layers),
-        layer_heads=tuple(attention.spec.heads for attention in layers),
-        kv_heads=max(attention.spec.K for attention in layers),
+        kv_heads=first.spec.K,
         head_width=first.spec.E,
         queries=group.queries,
         keys=group.keys,

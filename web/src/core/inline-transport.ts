@@ -87,7 +87,7 @@ export class InlineTransport implements Transport {
   private async lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<BinaryFrame> {
     const map = mapOf(session, query.map);
     const members: [number, number][] = [];
-    for (let layer = query.layers[0]; layer < query.layers[1]; layer++) for (const head of query.heads) if (head < map.layer_heads[layer]) members.push([layer, head]);
+    for (let layer = query.layers[0]; layer < query.layers[1]; layer++) for (const head of query.heads) members.push([layer, head]);
     const separate = query.mix === "each";
     const rows = query.rows[1] - query.rows[0];
     const maps = separate ? members.length : 1;
@@ -332,10 +332,8 @@ const same = (requested: Options, options: Options): boolean => Object.entries(r
 
 function layerOf(frame: BinaryFrame, map: AttentionMap): Layer {
   const { q, k, v, bias } = frame.arrays as Record<string, Floats>;
+  const { heads, kv_heads: kvHeads, head_width: width } = map;
   const { layer, scale, score_cap: scoreCap } = frame.header as { layer: number; scale: number; score_cap: number | null };
-  const { head_width: width } = map;
-  const heads = map.layer_heads[layer];
-  const kvHeads = (heads * map.kv_heads) / map.heads;
   return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, scoreCap, q, k, v, bias, ...maskOf(map, layer) };
 }
 

@@ -145,7 +145,7 @@ function readOff(text: string, session: Session, notices: string[]): Off {
     const match = /^(.+)\.(\d{1,4})\.(\d{1,4})$/.exec(part);
     const map = session.maps.find(({ name }) => name === match?.[1]);
     const [layer, head] = [Number(match?.[2]), Number(match?.[3])];
-    if (match && map && head < (map.layer_heads[layer] ?? 0)) off.push([map.name, layer, head]);
+    if (match && map && layer < map.layers && head < map.heads) off.push([map.name, layer, head]);
     else notices.push(`this link switches off “${part}”, which is no head of this model`);
   }
   return off;

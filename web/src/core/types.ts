@@ -33,9 +33,7 @@ export interface AttentionMap {
   /** Display title: "self-attention", "cross-attention: target to source". */
   title: string;
   layers: number;
-  /** Of the layer that has most; those of each layer. */
   heads: number;
-  layer_heads: number[];
   /** Number of key/value heads; fewer than `heads` in grouped-query attention. */
   kv_heads: number;
   head_width: number;

@@ -87,7 +87,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   if (pairs.has("l") || pairs.has("h") || state.map !== opened) {
     const [first, last = first] = (pairs.get("l") ?? "0").split("-").map((text) => nearest(text, map.layers, "layer", "the model", notices));
     state.layers = [Math.min(first, last), Math.max(first, last)];
-    const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, headsOf(map, ...state.layers), "head", "a layer", notices));
+    const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, map.heads, "head", "a layer", notices));
     state.heads = [...new Set(heads)];
   }
   const types = [...new Set(Object.values(session.streams).flat().map(typeOf))];
@@ -103,7 +103,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.search = readSearch(pairs);
   state.embedding = readEmbedding(pairs, notices);
   for (const [name, value] of pairs) if (name.startsWith("c.")) state.chosen[name.slice(2)] = value;
-  return { state: clampState(state, session), notices: [...new Set(notices)] };
+  return { state, notices: [...new Set(notices)] };
 }
 
 
@@ -111,27 +111,19 @@ export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];
 }
 
-/** How many heads the layers from first to last have, at most: heads that were removed leave layers of fewer. */
-export const headsOf = (map: AttentionMap, first: number, last = first): number => Math.max(...map.layer_heads.slice(first, last + 1));
-
-/** How many heads the layers from first to last have of these. */
-export const membersOf = (map: AttentionMap, [first, last]: [number, number], heads: number[]): number =>
-  map.layer_heads.slice(first, last + 1).reduce((sum, size) => sum + heads.filter((head) => head < size).length, 0);
-
 /** Clamp layers, heads and tokens to those that the (new) map has. */
 export function clampState(state: State, session: Session): State {
   const map = mapOf(session, state.map);
   const within = (at: number, size: number) => Math.min(Math.max(at, 0), size - 1);
   const inside = (at: number | null, size: number) => (at !== null && at < size ? at : null);
-  const layers = state.layers.map((layer) => within(layer, map.layers)).sort((a, b) => a - b) as [number, number];
-  // The first is in focus in the first layer; of the others each is in one of the layers at least.
-  const heads = [...new Set(state.heads.map((head, at) => within(head, headsOf(map, layers[0], at ? layers[1] : layers[0]))))];
+  const heads = [...new Set(state.heads.map((head) => within(head, map.heads)))];
+  const layers = state.layers.map((layer) => within(layer, map.layers)) as [number, number];
   return {
     ...state,
     map: map.name,
-    layers,
+    layers: layers[0] <= layers[1] ? layers : [layers[1], layers[0]],
     heads: heads.length ? heads : [0],
-    off: state.off.filter(([name, layer, head]) => session.maps.some((each) => each.name === name && head < (each.layer_heads[layer] ?? 0))),
+    off: state.off.filter(([name, layer, head]) => session.maps.some((each) => each.name === name && layer < each.layers && head < each.heads)),
     query: inside(state.query, session.streams[map.queries].length),
     key: inside(state.key, session.streams[map.keys].length),
   };

@@ -1,7 +1,7 @@
 /** Global keyboard shortcuts, and the dialog that lists them. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { headsOf, mapOf } from "../core/url-state";
+import { mapOf } from "../core/url-state";
 import type { Store } from "../core/store";
 import type { ViewName } from "../core/types";
 import { MODULES } from "virtual:views";
@@ -60,10 +60,10 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
   const layer = (step: number) => () => {
     if (first + step < 0 || last + step >= map.layers) return;
     store.set({ layers: [first + step, last + step] });
-    store.say(headName(first + step, store.state.value.heads[0]));
+    store.say(headName(first + step, head));
   };
   const next = (step: number) => () => {
-    const to = (head + step + headsOf(map, first)) % headsOf(map, first);
+    const to = (head + step + map.heads) % map.heads;
     store.set({ heads: [to] });
     store.say(headName(first, to));
   };

@@ -2,7 +2,7 @@
 
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { headsOf, mapOf, membersOf } from "../core/url-state";
+import { mapOf } from "../core/url-state";
 import { overviewKey, type Store } from "../core/store";
 import type { AttentionMap, Session } from "../core/types";
 import { type HeadActions, HeadCell, withHead } from "./head-cell";
@@ -27,10 +27,10 @@ export function Navigator({ store, session }: { store: Store; session: Session }
       <MapChoice store={store} session={session} />
       <div class="steppers">
         <Stepper what="layer" keys="[ ]" at={layer} size={map.layers} go={(to) => actions.open(to, head)} />
-        <Stepper what="head" keys=", ." at={head} size={headsOf(map, layer)} go={(to) => actions.open(layer, to)} />
+        <Stepper what="head" keys=", ." at={head} size={map.heads} go={(to) => actions.open(layer, to)} />
       </div>
       <details open={matchMedia("(min-width: 60rem)").matches}>
-        <summary>All {membersOf(map, [0, map.layers - 1], [...Array(map.heads).keys()])} heads</summary>
+        <summary>All {map.layers * map.heads} heads</summary>
         <Grid store={store} map={map} actions={actions} />
       </details>
     </nav>
@@ -45,7 +45,7 @@ function Grid({ store, map, actions }: { store: Store; map: AttentionMap; action
       {Array.from({ length: map.layers }, (_, layer) => (
         <div role="row" key={layer}>
           <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>
-          {Array.from({ length: headsOf(map, layer) }, (_, head) => (
+          {Array.from({ length: map.heads }, (_, head) => (
             <HeadCell key={head} role="gridcell" layer={layer} head={head} overview={overviews.get(overviewKey(map.name, layer))} state={store.state} focus={focus} actions={actions} />
           ))}
         </div>

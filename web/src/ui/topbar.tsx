@@ -38,7 +38,7 @@ export function TopBar({ store, exports, help }: { store: Store; exports: Readon
 function Facts({ session, map: name }: { session: Session; map: string }) {
   const { model } = session;
   const map = mapOf(session, name);
-  const facts = [model.family, `${map.layers} layers × ${[...new Set([Math.min(...map.layer_heads), map.heads])].join("–")} heads`, `head width ${map.head_width}`, `${count(model.parameters)} parameters`, model.dtype];
+  const facts = [model.family, `${map.layers} layers × ${map.heads} heads`, `head width ${map.head_width}`, `${count(model.parameters)} parameters`, model.dtype];
   return (
     <p class="facts">
       <strong>{model.name}</strong>

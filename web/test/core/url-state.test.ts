@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { initialState, packTexts, pairsOf, parseState, clampState, headsOf, membersOf, unpackTexts, formatState, windowOf } from "../../src/core/url-state";
+import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, windowOf } from "../../src/core/url-state";
 import type { State } from "../../src/core/types";
 import { pair, two } from "../sessions";
 
@@ -91,16 +91,4 @@ test("texts survive a link, whatever they say; a broken one is null", async () =
 
 test("a link never holds a key", () => {
   assert.doesNotMatch(formatState(parseState(pairsOf("token=secret&v=1&view=head"), session).state, null), /secret|token/);
-});
-
-test("layers of fewer heads, as after pruning, are never asked for more", () => {
-  const [map] = session.maps;
-  const pruned = { ...session, maps: [{ ...map, layer_heads: [2, 4, 1, 3] }] };
-  const of = (layers: [number, number], heads: number[]) => clampState(at({ layers, heads }), pruned).heads;
-  assert.deepEqual([of([0, 0], [3]), of([1, 1], [3]), of([2, 2], [3, 2]), of([0, 3], [3, 3, 1]), of([2, 3], [0, 2])], [[1], [3], [0], [1, 3], [0, 2]]);
-  assert.deepEqual([headsOf(pruned.maps[0], 2), headsOf(pruned.maps[0], 2, 3), membersOf(pruned.maps[0], [0, 3], [0, 2])], [1, 3, 6]);
-  assert.equal(clampState(at({ off: [["self", 2, 1], ["self", 1, 3]] }), pruned).off.length, 1);
-  const { state, notices } = parseState(pairsOf("v=1&view=head&l=2&h=3"), pruned);
-  assert.deepEqual(state.heads, [0]);
-  assert.match(notices[0], /asks for head 3; a layer has heads 0 to 0: showing head 0/);
 });

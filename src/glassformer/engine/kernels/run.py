@@ -11,6 +11,7 @@ from numba import float32, int64, njit, types
 from glassformer.engine.kernels.formulas import activate, dot, exp, norm, product, tanh, widened
 from glassformer.engine.kernels.four_bits import round_inputs, rounded_size
 from glassformer.engine.kernels.levels import from_levels, to_levels
+from glassformer.engine.kernels.many_tokens import attention_of_many, product_of_many
 from glassformer.engine.kernels.memory import (
     BARE,
     atomic_add,
@@ -270,6 +271,17 @@ def attention(op, chunk, scratch):
 # ------------------------------------------------------------------------------------------------------- a thread
 
 
+@formula
+def many_products(words, number, chunk, scratch):
+    """A product of a block of tokens, and those that are joined to it. Returns: the number of the last one."""
+    while True:
+        op = instructions(words[INSTRUCTIONS], words[COUNT])[number]
+        product_of_many(op, chunk, scratch)
+        if not op.joined:
+            return number
+        number += 1
+
+
 @exact
 def run(state, scratch):
     """Take chunks of the program until it is finished, alongside any number of other threads that do the same.
@@ -306,6 +318,10 @@ def run(state, scratch):
             to_levels(op, chunk)
         elif op.kind == Kind.FROM_LEVELS:
             from_levels(op, chunk)
+        elif op.kind == Kind.MANY_ATTENTION:
+            attention_of_many(op, chunk, scratch)
+        elif op.kind == Kind.MANY_PRODUCT:
+            number = many_products(words, number, chunk, scratch)
         else:
             if prepared != phase:  # once a phase, not once a chunk
                 prepared, inputs = phase, inputs_of(op, scratch)
@@ -316,7 +332,7 @@ def run(state, scratch):
         if atomic_add(state + 8 * DONE, 1) == op.chunks - 1:
             # In this order: once the ticket is of the next phase, others count its chunks.
             atomic_store(state + 8 * DONE, 0)
-            atomic_store(state + 8 * TICKET, (phase + 1) << CHUNK_BITS)
+            atomic_store(state + 8 * TICKET, (words[FIRST] + number + 1) << CHUNK_BITS)
 
 
 def compiled():

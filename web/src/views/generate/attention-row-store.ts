@@ -5,7 +5,6 @@ import type { Floats } from "../../core/attention";
 import { LRUCache } from "../../core/lru-cache";
 import { type AttentionMap, UserError, type Session, type Token } from "../../core/types";
 import { RequestPool } from "../matrix/request-pool";
-import { headsOf } from "../../core/url-state";
 import type { GenerationStore } from "./generation-store";
 import * as views from "../../core/views";
 
@@ -91,7 +90,7 @@ export class AttentionRowStore {
     const { layers, heads, generation: trace } = this.store.props.state.value;
     if (!session || !map || fetchRow === null || fetchRow < 0 || !this.enabled) return null;
     const clamp = (at: number, size: number) => Math.min(at, size - 1);
-    return { session, map, layer: clamp(layers[0], map.layers), head: trace.shades === "mean" ? null : clamp(heads[0], headsOf(map, clamp(layers[0], map.layers))), row: fetchRow };
+    return { session, map, layer: clamp(layers[0], map.layers), head: trace.shades === "mean" ? null : clamp(heads[0], map.heads), row: fetchRow };
   });
 
   /** Ask for what the screen shows: first the pass, then its row. */
@@ -152,7 +151,7 @@ export class AttentionRowStore {
     const { transport } = this.store.props;
     if (head !== null) return (await views.row(transport, session, map.name, layer, head, row, abort)).probs;
     const keys = session.streams[map.keys].length;
-    const heads = Array.from({ length: headsOf(map, layer) }, (_, at) => at);
+    const heads = Array.from({ length: map.heads }, (_, at) => at);
     const lines = await views.lines(transport, session, { map: map.name, layers: [layer, layer], heads, mix: "mean", rows: [row, row + 1], count: Math.min(MAX_KEYS, keys) }, abort);
     const shares = new Float32Array(keys);
     lines.keys.forEach((key, at) => (shares[key] = lines.probs[at]));

@@ -4,7 +4,6 @@ import { percent } from "../../core/format";
 import type { Shades } from "../../core/generation-options";
 import { Icon } from "../../ui/icons";
 import { Segments } from "../../ui/segments";
-import { headsOf } from "../../core/url-state";
 import type { GenerationStore } from "./generation-store";
 import { parts } from "./token-text";
 import { logprobColour, attentionColour, MARKS, markText } from "./token-colours";
@@ -39,7 +38,6 @@ function AttentionLegend({ store }: { store: GenerationStore }) {
   const { layers: [layer], heads: [head], generation: trace } = state.value;
   const map = attention.map.value;
   if (!map) return <p class="hint">{attention.progress.value ?? "Nothing is written yet."}</p>;
-  const count = headsOf(map, Math.min(layer, map.layers - 1));
   const numbers = (size: number) => Array.from({ length: size }, (_, at) => at);
   const choose = (value: string) => {
     if (value === "mean") store.updateState({ shades: "mean" });
@@ -63,9 +61,9 @@ function AttentionLegend({ store }: { store: GenerationStore }) {
       </label>
       <label class="gen-field">
         head
-        <select value={trace.shades === "mean" ? "mean" : String(Math.min(head, count - 1))} onChange={(event) => choose(event.currentTarget.value)}>
+        <select value={trace.shades === "mean" ? "mean" : String(Math.min(head, map.heads - 1))} onChange={(event) => choose(event.currentTarget.value)}>
           <option value="mean">mean of all</option>
-          {numbers(count).map((at) => <option key={at} value={at}>{at}</option>)}
+          {numbers(map.heads).map((at) => <option key={at} value={at}>{at}</option>)}
         </select>
       </label>
       <button class="gen-to-head" disabled={!attention.session.value} onClick={() => void store.openHead()}>Head view<Icon name="next" /></button>

@@ -3,7 +3,6 @@
 import { useState } from "preact/hooks";
 import { percent, plural } from "../../core/format";
 import type { Mix } from "../../core/types";
-import { headsOf } from "../../core/url-state";
 import { Segments } from "../../ui/segments";
 import type { HeadController } from "./head-controller";
 
@@ -47,8 +46,7 @@ export function Controls({ controller }: { controller: HeadController }) {
 function Heads({ controller }: { controller: HeadController }) {
   const { state, set, say, overviews } = controller.props;
   const { heads, layers, off } = state.value;
-  const { name } = controller.map.value;
-  const count = headsOf(controller.map.value, ...layers);
+  const { name, heads: count } = controller.map.value;
   const isOff = (head: number) => off.some((each) => each[0] === name && each[1] === layers[0] && each[2] === head);
   const all = Array.from({ length: count }, (_, head) => head);
   const summaries = overviews.value.get(`${name}/${layers[0]}`)?.summaries;

@@ -4,7 +4,7 @@ import { type ReadonlySignal, computed, effect, signal } from "@preact/signals";
 import { number, rank, visible } from "../../core/format";
 import { LRUCache } from "../../core/lru-cache";
 import { headColour } from "../../core/palette";
-import { mapOf, membersOf } from "../../core/url-state";
+import { mapOf } from "../../core/url-state";
 import { typeOf } from "../../core/tokens";
 import { type AttentionMap, UserError, type Row, type Session, type Token, type ViewProps } from "../../core/types";
 import { type Column, between, column } from "./columns";
@@ -99,7 +99,7 @@ export class HeadController {
     const length = this.keyTokens.value.length;
     return { map, layers, heads, mix, count: length <= ALL_KEYS ? length : STRONGEST, keys: this.toTypes.value ?? undefined };
   });
-  readonly mapCount = computed(() => membersOf(this.map.value, this.request.value.layers, this.request.value.heads));
+  readonly mapCount = computed(() => (this.request.value.layers[1] - this.request.value.layers[0] + 1) * this.request.value.heads.length);
   /** Mixed heads have one colour and one number. */
   readonly mixed = computed(() => this.request.value.mix !== "each" && this.mapCount.value > 1);
 

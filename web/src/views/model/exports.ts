@@ -23,13 +23,12 @@ export function modelExports(session: Session, map: AttentionMap, heads: Head[],
   const columns = map.heads;
   const pitch = { x: CELL + GAP, y: CELL + (sort === "layer" ? GAP : 20) };
   const width = LEFT + columns * pitch.x + GAP;
-  const byLayer = sort === "layer";
-  const height = TOP + (byLayer ? map.layers : Math.ceil(heads.length / columns)) * pitch.y + FOOT;
-  const placed: Placed[] = heads.map((one, at) => ({ one, x: LEFT + (byLayer ? one.head : at % columns) * pitch.x, y: TOP + (byLayer ? one.layer : Math.floor(at / columns)) * pitch.y }));
+  const height = TOP + Math.ceil(heads.length / columns) * pitch.y + FOOT;
+  const placed: Placed[] = heads.map((one, at) => ({ one, x: LEFT + (at % columns) * pitch.x, y: TOP + Math.floor(at / columns) * pitch.y }));
   const labels = [
     { x: LEFT, y: 24, text: `${session.model.name}: ${map.title}`, size: 15 },
     { x: LEFT, y: height - 10, text: provenance(session, heads), size: 10 },
-    ...(byLayer ? axes(map, pitch.x, pitch.y) : placed.map(({ one, x, y }) => ({ x, y: y + CELL + 12, text: `${one.layer}·${one.head}`, size: 10 }))),
+    ...(sort === "layer" ? axes(map, pitch.x, pitch.y) : placed.map(({ one, x, y }) => ({ x, y: y + CELL + 12, text: `${one.layer}·${one.head}`, size: 10 }))),
   ];
 
   const render = (scale: number): HTMLCanvasElement => {

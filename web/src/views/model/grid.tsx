@@ -4,7 +4,7 @@ import type { ReadonlySignal } from "@preact/signals";
 import type { AttentionMap, State } from "../../core/types";
 import { type HeadActions, HeadCell } from "../../ui/head-cell";
 import { moveFocus } from "../../ui/roving-tabindex";
-import { type Head, ofLayer } from "./heads";
+import type { Head } from "./heads";
 
 export interface HeadsProps {
   heads: Head[];
@@ -28,7 +28,7 @@ export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionM
         {Array.from({ length: map.layers }, (_, layer) => (
           <div role="row" key={layer}>
             <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>
-            {ofLayer(heads, layer).map((one) => <HeadCell key={one.head} role="gridcell" {...one} {...rest} />)}
+            {columns.map((head) => <HeadCell key={head} role="gridcell" {...heads[layer * map.heads + head]} {...rest} />)}
           </div>
         ))}
       </div>

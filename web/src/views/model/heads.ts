@@ -13,11 +13,11 @@ export interface Head {
 
 /** All heads, layer by layer. */
 export function heads(map: AttentionMap, overviews: ReadonlyMap<string, Overview>): Head[] {
-  return map.layer_heads.flatMap((size, layer) => Array.from({ length: size }, (_, head) => ({ layer, head, overview: overviews.get(overviewKey(map.name, layer)) })));
+  return Array.from({ length: map.layers * map.heads }, (_, at) => {
+    const layer = Math.floor(at / map.heads);
+    return { layer, head: at % map.heads, overview: overviews.get(overviewKey(map.name, layer)) };
+  });
 }
-
-/** The heads of one layer, from all heads layer by layer. */
-export const ofLayer = (all: Head[], layer: number): Head[] => all.filter((each) => each.layer === layer);
 
 export const stat = ({ overview, head }: Head, name: string): number => overview?.stats[name]?.[head] ?? NaN;
 

@@ -5,7 +5,7 @@ import { number, percent } from "../../core/format";
 import type { AttentionMap, ViewName } from "../../core/types";
 import { headName, maxEntropy, samplingNote, STATS } from "../../ui/head-stats";
 import type { ModelProps } from "../model";
-import { type Head, ofLayer, stat, summary } from "./heads";
+import { type Head, stat, summary } from "./heads";
 import { LargeMap } from "./large";
 
 /** Shares told; the table has them all. */
@@ -25,7 +25,7 @@ interface Props extends ModelProps {
 
 export function Preview({ heads, focus, ...rest }: Props) {
   const { map, set } = rest;
-  const head = ofLayer(heads, focus.value[0])[focus.value[1]];
+  const head = heads[focus.value[0] * map.heads + focus.value[1]];
   if (!head) return null; // between one map and another of fewer heads
   const props = { ...rest, head };
   const { layer, overview } = head;

@@ -49,7 +49,7 @@ export class PatchController {
     const map = mapOf(this.props.session, this.props.state.value.map);
     const tokens = this.props.session.streams[map.queries].length;
     const { kind } = this.state.value;
-    return kind === "heads" ? map.layer_heads.reduce((sum, size) => sum + size) : (map.layers + (kind === "residual" ? 1 : 0)) * tokens;
+    return kind === "heads" ? map.layers * map.heads : (map.layers + (kind === "residual" ? 1 : 0)) * tokens;
   }
 
   /** Is the sweep small enough to run when its options change? */
