@@ -107,16 +107,19 @@ def tune_encoder(
     model.pooling = settings
     head = EmbeddingHead(settings, LossOptions(loss="cosine"))
     limits = settings_of(model.network, settings, None)
-    ids, _ = prompted_ids(model.tokenizer, limits, True, settings.prompt(), list(labelled.texts))
     size = min(options.batch_size, max(2, 2 * len(labelled)))
     steps = min(options.steps, max(1, options.epochs * len(labelled) // size))
+    batches = list(balanced_batches(labelled.holds, size, steps, seed))
+    used = np.unique(np.concatenate(batches)).tolist()  # of many texts a few: the others are not tokenised
+    rows, _ = prompted_ids(model.tokenizer, limits, True, settings.prompt(), [labelled.texts[i] for i in used])
+    ids = dict(zip(used, rows, strict=True))
     optimizer = make_optimiser(model.network, "adamw", learning_rate=options.learning_rate, weight_decay=0.01)
     schedule, losses = Schedule("linear", steps, warmup=0.1), list[float]()
     holds = torch.from_numpy(labelled.holds).float()
     model.network.train()
-    for step, batch in enumerate(balanced_batches(labelled.holds, size, steps, seed), 1):
+    for step, batch in enumerate(batches, 1):
         set_rate(optimizer, schedule(step))
-        packed, flow = packed_texts([{"input_ids": np.array(ids[i], dtype=np.int32)} for i in batch])
+        packed, flow = packed_texts([{"input_ids": np.array(ids[i], dtype=np.int32)} for i in batch.tolist()])
         states = model.network(packed, flow).last_hidden_state
         vectors = head(states, flow).text_embeds
         assert vectors is not None
