@@ -24,7 +24,7 @@ from glassformer import foreign
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import as_path, check_links, is_int, safe_repr
 from glassformer.hub import resolve
-from glassformer.hub.find import is_adapter_folder
+from glassformer.hub.find import SCORER, is_adapter_folder
 from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS, Keys
 from glassformer.weights.header import read_file_header
@@ -251,6 +251,12 @@ def _with_config(folder: Path) -> Path:
         raise ConfigError(
             f"{folder}: is a folder of adapters, without a model; glassformer.load(folder) loads them with their base "
             "model"
+        )
+    if os.path.lexists(folder / SCORER):
+        raise ConfigError(
+            f"{folder}: holds a classifier of a method of few labels, which is no network: classify texts with it by "
+            "glassformer predict classify, or glassformer.pipeline('classify', FOLDER)"
+            + ("; its sentence encoder is in encoder/" if (folder / "encoder").is_dir() else "")
         )
     if not os.path.lexists(folder / "config.json"):
         raise ConfigError(

@@ -8,7 +8,8 @@ import pytest
 from glassformer.errors import DataError
 from glassformer.few_labels import LabelledTexts
 from glassformer.few_labels.rows import without_leaks
-from glassformer.few_labels.thresholds import LEAST_POSITIVE, best_threshold, best_thresholds, decide
+from glassformer.few_labels.thresholds import LEAST_POSITIVE, best_threshold, best_thresholds
+from glassformer.tasks.classify.scorer import decide
 from tests.few_labels.samples import one_label, several_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*labels have a single row:UserWarning")

@@ -48,6 +48,7 @@ def errors(
     """
     page = None if options.html is None else page_path(options.html, "errors.html")
     split = evaluated(run, rows, options.by, reading)
+    network = split.run.scorer is None  # of a method of few labels that is none, there is nothing to look into
     from glassformer.evaluation.error_analysis.confusion import confusion_matrix
     from glassformer.evaluation.error_analysis.errors import analyse_errors
     from glassformer.evaluation.error_analysis.served import ServedErrors, errors_page, save_errors_page
@@ -63,9 +64,9 @@ def errors(
             show_tables([groups.table()], groups.sentences())
     if page is not None:
         with progress_of("explorer pages") as bar:
-            pages = save_errors_page(split, page, options.look, bar)
+            pages = save_errors_page(split, page, options.look if network else 0, bar)
         say_saved(page, pages, err=json)
-    elif not (json or only_print):
+    elif network and not (json or only_print):
         typer.echo()
         with ServedErrors(errors_page(split), split.run.model, serving.port) as served:
             served.show(serving.browser)

@@ -58,6 +58,8 @@ def train(
 
     [cyan]glassformer train -t classify -m MODEL -d mood.csv -v 0.1 -o runs/mood[/]  a tenth held out for validation
 
+    [cyan]glassformer train -t classify --method naive-bayes -d mood.csv -o runs/mood[/]  a method of few labels
+
     [cyan]glassformer train mood.yaml --set training.warmup=100[/]  the configuration with another warm-up
 
     [cyan]glassformer train runs/mood/config.yaml --output runs/again[/]  the same run once more
@@ -102,8 +104,10 @@ def _ignore(message: str) -> None:
 
 def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_end: bool = True) -> TrainedResult:
     """Train one run; at its end print its report and what comes next."""
+    if config.method is not None:
+        return _learn(config, evaluate=evaluate, quiet=quiet or not at_end)
     with notes(), hidden(quiet), spinner("reading the data, loading the model", logged=20):
-        from glassformer.studies.trained import configured_trainer, train_run
+        from glassformer.studies.trained import configured_trainer, saved_sentence, train_run
 
         trainer = configured_trainer(config)
     if not quiet:
@@ -117,9 +121,19 @@ def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_e
     with notes():
         result = train_run(config, trainer, resume=resume, evaluate=evaluate, notify=note, bar=bar)
     if at_end and not quiet and is_first_process():
-        if result.report is not None:
-            show(result.report, json=False)
-        show_end(result, next_commands(config, trainer, evaluated=result.report is not None), trainer)
+        commands = next_commands(config, trainer, evaluated=result.report is not None)
+        show_end(result, saved_sentence(result, trainer), commands)
+    return result
+
+
+def _learn(config: RunConfig, *, evaluate: bool, quiet: bool) -> TrainedResult:
+    """Learn a method of few labels, and print its report and what comes next."""
+    with notes(), hidden(quiet), spinner("learning", logged=20):
+        from glassformer.studies.trained_method import method_commands, train_method
+
+        result = train_method(config, evaluate=evaluate, notify=note, bar=progress_bar)
+    if not quiet:
+        show_end(result, f"saved in {result.folder}", method_commands(config, evaluated=result.report is not None))
     return result
 
 
@@ -162,15 +176,9 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
     return commands[:3]
 
 
-def show_end(result: TrainedResult, commands: Sequence[str], trainer: Trainer) -> None:
-    """Where the model is, how good it is, by which metric it was chosen, and the commands to continue with."""
-    from glassformer.reports.table import scores
-    from glassformer.training.run import chosen_by
-
-    best = f"step {result.steps:,}, the last"
-    if result.best_step is not None:
-        # A report has said how good it is.
-        metrics = f": {', '.join(scores(dict(result.metrics)))}" if result.report is None else ""
-        best = f"step {result.best_step:,}, the best by {trainer.metric if metrics else chosen_by(trainer)}{metrics}"
-    terminal().print(text_of(f"\nsaved in {result.folder}: the model of {best}"))
+def show_end(result: TrainedResult, saved: str, commands: Sequence[str]) -> None:
+    """The report, where the model is, and the commands to continue with."""
+    if result.report is not None:
+        show(result.report, json=False)
+    terminal().print(text_of(f"\n{saved}"))
     show_next(commands)

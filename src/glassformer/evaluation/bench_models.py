@@ -40,7 +40,7 @@ from glassformer.evaluation.compare.costs import (
     single_rows,
     weight_bytes,
 )
-from glassformer.evaluation.runs import TrainedRun, open_run, trained_task
+from glassformer.evaluation.runs import TrainedRun, check_network, open_run, trained_task
 from glassformer.files import safe_repr
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
@@ -178,7 +178,9 @@ def _opened(source: str, options: BenchOptions) -> _Opened:
     """A run folder, or a model with a head for the task; with its name.
 
     Raises: ConfigError: a model without a task, a run of another. WeightsError: a model without the head.
+        UnsupportedError: a classifier that is no network.
     """
+    check_network(source)
     if (Path(source) / CONFIG).is_file():
         run = open_run(source)
         if options.task is not None and task_name(options.task) != run.config.task:

@@ -21,7 +21,7 @@ from typing import Any
 
 from glassformer.data.rows import RowSequence
 from glassformer.data.views import RenamedColumns
-from glassformer.errors import ConfigError, DataError, WeightsError, nearest
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
 from glassformer.evaluation.evaluate import (
     PREDICTIONS,
     REPORT,
@@ -33,12 +33,15 @@ from glassformer.evaluation.evaluate import (
 )
 from glassformer.evaluation.groups import check_group_column
 from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
+from glassformer.hub.find import scorer_folder
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
 from glassformer.runs.data import check_unused_columns, read_splits, read_usable
 from glassformer.runs.folder import CONFIG, MODEL, no_run, run_name
 from glassformer.tasks.base import Task, check_evaluates, task_class
-from glassformer.tasks.classify.task import label_names
+from glassformer.tasks.classify.scored import ScoredClassification
+from glassformer.tasks.classify.scorer import TextScorer
+from glassformer.tasks.classify.task import Classify, label_names
 from glassformer.tasks.columns import columns_of
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.types import Prediction
@@ -70,10 +73,18 @@ class TrainedRun:
             )
         return load_trained_model(self.folder / MODEL, self.config.task, self.config.device)
 
+    @property
+    def scorer(self) -> Path | None:
+        """The folder of its classifier, where that is no network to look into."""
+        return scorer_folder(self.folder)
+
     @cached_property
     def task(self) -> Task:
         """Its task, with the options of its configuration."""
-        kind = task_class(self.config.task)
+        kind, separator = task_class(self.config.task), self.config.task_options.get("separator")
+        if self.scorer is not None:
+            scorer = TextScorer.load(self.scorer, device=self.config.device)
+            return ScoredClassification(scorer, columns=self.config.data.columns, separator=separator)
         return kind(self.model, columns=self.config.data.columns or None, **self.config.task_options)  # type: ignore[call-arg]
 
     @cached_property
@@ -396,9 +407,21 @@ def trained_task(
     """
     kind: Any = task_class(task)
     given = parse_task_options(kind, options or {})
+    if kind is Classify and (folder := scorer_folder(model)) is not None:
+        scorer = TextScorer.load(folder, **loading)
+        return ScoredClassification(scorer, columns=columns, separator=given.get("separator"))
     loaded = model if isinstance(model, Model) else load_trained_model(model, task, **loading)
     own: Task = kind(loaded, columns=columns or None, **given)
     return own
+
+
+def check_network(model: str | Path) -> None:
+    """Raises: UnsupportedError: a classifier of few labels that is no network."""
+    if scorer_folder(model) is not None:
+        raise UnsupportedError(
+            f"{model}: holds a classifier of a method of few labels, which is no network: it predicts and is "
+            "evaluated, and cannot be measured or changed as one"
+        )
 
 
 def load_trained_model(model: str | Path, task: str, device: str = "cpu", **loading: Any) -> Model:

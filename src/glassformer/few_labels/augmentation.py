@@ -15,7 +15,7 @@ Differs: EDA inserts a synonym; without a table for the language an inserted wor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -28,6 +28,8 @@ from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import BelowOne, Count, Doc, Positive, Schema
 from glassformer.model import load
 from glassformer.reports.table import Table
+from glassformer.tasks.classify.scorer import TextScorer
+from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.masked import FillMask
 
 Change = Literal["delete", "swap", "insert", "synonym", "context", "translate"]
@@ -70,6 +72,10 @@ class Augmented(Method[AugmentationOptions]):
         super().__init__(options, setting)
         self._copies = ChangedCopies(options, setting)
 
+    @property
+    def needs_encoder(self) -> bool:
+        return make_method(self.options.method, self.setting, **self.options.options).needs_encoder
+
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         def fitted(part: LabelledTexts) -> Method[Any]:
             inner = make_method(self.options.method, self.setting, **self.options.options)
@@ -83,6 +89,12 @@ class Augmented(Method[AugmentationOptions]):
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return self._inner.scores(texts)
+
+    def saved(self) -> Classify | TextScorer:
+        saved = self._inner.saved()
+        if isinstance(saved, TextScorer):
+            return replace(saved, method=self.name, thresholds=self.thresholds)
+        return saved
 
     def tables(self) -> list[Table]:
         """Those of the method that learns, and what translators did."""

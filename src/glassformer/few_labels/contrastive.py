@@ -31,6 +31,7 @@ from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Positive, Schema
 from glassformer.model import Model, load
 from glassformer.reports.table import Table
+from glassformer.tasks.classify.scorer import SentenceVectors, TextScorer
 from glassformer.tasks.embed import pooling_settings
 from glassformer.tasks.embedding_head import EmbeddingHead, LossOptions
 from glassformer.tasks.metrics.scikit_learn import sklearn
@@ -78,6 +79,9 @@ class ContrastiveTuning(Method[ContrastiveOptions]):
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return self.heads.scores(self._vectors(texts))
+
+    def saved(self) -> TextScorer:
+        return self.scorer(SentenceVectors(self.encoder), self.heads.linear())
 
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:
         vectors: np.ndarray = self.encoder.encode(list(texts), normalize_embeddings=True)

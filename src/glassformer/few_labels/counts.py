@@ -10,7 +10,7 @@ Transformers", chapter 9.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from glassformer.few_labels.method import Method, out_of_fold
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Positive, Schema
 from glassformer.tasks.classify.baselines import WORD
+from glassformer.tasks.classify.scorer import TextScorer, WordCounts
 from glassformer.tasks.metrics.scikit_learn import sklearn
 
 
@@ -51,19 +52,32 @@ class CountMethod(Method[Any]):
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         if not any(WORD.search(text) for text in labelled.texts):
             raise DataError("no labelled text has a word to count; use a method that reads texts otherwise")
-        self._score = self._fitted(labelled)
+        self._vectorizer, self._heads = self._learned(labelled)
         if not labelled.several:
             return None
-        return out_of_fold(labelled, self.setting.seed, lambda part, texts: self._fitted(part)(texts))
 
-    def _fitted(self, labelled: LabelledTexts) -> Callable[[Sequence[str]], np.ndarray]:
-        """What gives the scores of texts."""
+        def score(part: LabelledTexts, texts: Sequence[str]) -> np.ndarray:
+            vectorizer, heads = self._learned(part)
+            return heads.scores(vectorizer.transform(texts))
+
+        return out_of_fold(labelled, self.setting.seed, score)
+
+    def _learned(self, labelled: LabelledTexts) -> tuple[Any, LabelHeads]:
+        """What counts, and what scores counts."""
         vectorizer, estimator = self.parts()
-        heads = LabelHeads(vectorizer.fit_transform(labelled.texts), labelled, estimator)
-        return lambda texts: heads.scores(vectorizer.transform(texts))
+        return vectorizer, LabelHeads(vectorizer.fit_transform(labelled.texts), labelled, estimator)
+
+    @property
+    def needs_encoder(self) -> bool:
+        return False
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
-        return self._score(texts)
+        return self._heads.scores(self._vectorizer.transform(texts))
+
+    def saved(self) -> TextScorer:
+        words = [str(word) for word in self._vectorizer.get_feature_names_out()]
+        rarity = getattr(self._vectorizer, "idf_", None)
+        return self.scorer(WordCounts(words, self.options.ngrams, rarity), self._heads.linear())
 
 
 class NaiveBayes(CountMethod):

@@ -34,6 +34,7 @@ from glassformer.files.schema import Count, Doc, Positive
 from glassformer.model import load
 from glassformer.reports.table import Table, number
 from glassformer.runs.config import TrainingOptions
+from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.masked import Masked
 from glassformer.training.trainer import Trainer
 
@@ -98,6 +99,9 @@ class DomainAdaptation(Method[AdaptationOptions]):
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return self._tuned.scores(texts)
+
+    def saved(self) -> Classify:
+        return self._tuned.saved()
 
     def tables(self) -> list[Table]:
         """Those of the fine-tuning."""

@@ -81,6 +81,9 @@ class FineTuning(Method[FineTuningOptions]):
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return scores_of(self.task, texts)
 
+    def saved(self) -> Classify:
+        return self.task
+
     def tables(self) -> list[Table]:
         """The step whose weights are taken."""
         return [Table(["", "fine-tuning"], [["held out", str(self.withheld)], ["step", self.best]], folded=True)]

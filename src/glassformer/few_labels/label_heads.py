@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.few_labels.rows import LabelledTexts
+from glassformer.tasks.classify.scorer import IMPOSSIBLE, LinearScores
 from glassformer.tasks.metrics.scikit_learn import sklearn
 
 
@@ -39,3 +40,27 @@ class LabelHeads:
         for i, estimator in self.each.items():
             scores[:, i] = estimator.predict_proba(features)[:, 1]
         return scores
+
+    def linear(self) -> LinearScores:
+        """The same scores as weights, for estimators that are linear: logistic regression and naive Bayes."""
+        if self.one is not None:
+            weights, bias = linear_of(self.one)
+            every = np.zeros((len(self.shares), weights.shape[1])), np.full(len(self.shares), IMPOSSIBLE)
+            every[0][self.one.classes_], every[1][self.one.classes_] = weights, bias
+            return LinearScores(*every, "softmax")
+        parts = {i: linear_of(estimator) for i, estimator in self.each.items()}
+        width = next(iter(parts.values()))[0].shape[1] if parts else 1
+        weights, bias = np.zeros((len(self.shares), width)), np.where(self.shares > 0, -IMPOSSIBLE, IMPOSSIBLE)
+        for i, (own, own_bias) in parts.items():
+            weights[i], bias[i] = own[1] - own[0], own_bias[1] - own_bias[0]
+        return LinearScores(weights, bias, "sigmoid")
+
+
+def linear_of(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and bias of each class, whose softmax is what a linear estimator gives. [C, D] and [C]"""
+    if hasattr(estimator, "feature_log_prob_"):
+        return estimator.feature_log_prob_, estimator.class_log_prior_
+    weights, bias = estimator.coef_, estimator.intercept_
+    if len(weights) == 1:  # of two classes the second one alone
+        return np.concatenate([np.zeros_like(weights), weights]), np.concatenate([np.zeros_like(bias), bias])
+    return weights, bias

@@ -18,6 +18,7 @@ import numpy as np
 from glassformer.few_labels.method import Method, Template
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Positive, Schema, Share
+from glassformer.tasks.classify.scorer import LinearScores, SentenceVectors, TextScorer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +41,14 @@ class LabelNames(Method[LabelNameOptions]):
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         names = [self.options.template.format(self.setting.text_of(name)) for name in labelled.kind.names]
-        self._labels, self._several = self.setting.vectors(names), labelled.several
+        vectors = self.setting.vectors(names)
+        scale = 1.0 if labelled.several else self.options.scale
+        self._score = LinearScores(scale * vectors, np.zeros(len(names)), "cosine" if labelled.several else "softmax")
         self.hold_from(self.options.threshold, self.options.top_k)
         return None
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
-        cosines: np.ndarray = self.setting.vectors(texts) @ self._labels.T
-        if self._several:
-            return np.asarray(cosines.clip(0, 1))
-        shares: np.ndarray = np.exp(self.options.scale * (cosines - cosines.max(1, keepdims=True)))
-        return np.asarray(shares / shares.sum(1, keepdims=True))
+        return self._score(self.setting.vectors(texts))
+
+    def saved(self) -> TextScorer:
+        return self.scorer(SentenceVectors(self.setting.vectors.model), self._score)

@@ -26,15 +26,24 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.few_labels.rows import LabelledTexts
-from glassformer.few_labels.thresholds import best_thresholds, decide
+from glassformer.few_labels.thresholds import best_thresholds
 from glassformer.files import counted, safe_repr
 from glassformer.files.schema import Allowed, parse
 from glassformer.model import Model, load
 from glassformer.plugins import imported
 from glassformer.reports.table import Table
 from glassformer.tasks.classify.kinds import THRESHOLD, MultiLabel, SingleLabel
+from glassformer.tasks.classify.scorer import (
+    LinearScores,
+    NeighbourScores,
+    SentenceVectors,
+    TextScorer,
+    WordCounts,
+    decide,
+)
+from glassformer.tasks.classify.task import Classify
 
 Options = TypeVar("Options")
 FOLDS = 5
@@ -133,11 +142,13 @@ class Method(ABC, Generic[Options]):
     thresholds: from which score on each label of several holds. [L]
     top_k: the number of labels that each text gets instead, of several; None = by thresholds
     withheld: how many of the labelled texts were held out, and taught nothing
+    name: by which it was made
     """
 
     OPTIONS: ClassVar[type]
     NEEDS: ClassVar[tuple[str, ...]] = ("labels",)
     kind: SingleLabel
+    name: str = "method"
 
     def __init__(self, options: Options, setting: Setting) -> None:
         self.options, self.setting = options, setting
@@ -160,6 +171,28 @@ class Method(ABC, Generic[Options]):
     def tables(self) -> Sequence[Table]:
         """What was chosen or learnt, for a report."""
         return ()
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether it reads texts by `Setting.model`."""
+        return True
+
+    def saved(self) -> Classify | TextScorer:
+        """What answers without the method, once it is fitted: a network with its task, or a scorer.
+
+        Raises: UnsupportedError: it asks another model each time, which is saved already.
+        """
+        raise UnsupportedError(
+            f"{self.name} asks another model each time and learns nothing that could be saved; use it in Python: "
+            f"glassformer.few_labels.make_method({self.name!r}, …).predict(texts)"
+        )
+
+    def scorer(self, features: WordCounts | SentenceVectors, score: LinearScores | NeighbourScores) -> TextScorer:
+        """Features and scores, with the labels and thresholds of this method."""
+        return TextScorer(
+            method=self.name, kind=self.kind, features=features, score=score, thresholds=self.thresholds,
+            top_k=self.top_k,
+        )  # fmt: skip
 
     def fit(self, labelled: LabelledTexts, unlabelled: Sequence[str] = ()) -> Method[Options]:
         """Learn, and choose thresholds. Returns: itself.
@@ -264,4 +297,6 @@ def find_method(name: str) -> type[Method[Any]]:
 def make_method(name: str, setting: Setting, **options: Any) -> Method[Any]:
     """A method by its name, with its options. Raises: ConfigError: no such method, or an invalid option."""
     method = find_method(name)
-    return method(parse(method.OPTIONS, options, name), setting)
+    made = method(parse(method.OPTIONS, options, name), setting)
+    made.name = name
+    return made

@@ -19,10 +19,9 @@ from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Schema
 from glassformer.reports.table import Table
+from glassformer.tasks.classify.scorer import TIE, NeighbourScores, SentenceVectors, TextScorer, neighbour_votes
 
 SIZES = (1, 2, 3, 5, 7, 9, 12, 15, 20, 25, 30, 40, 50)
-TIE = 1e-3
-"""Weight of similarity, which only decides between labels with as many neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +40,15 @@ class NearestNeighbours(Method[NeighbourOptions]):
     OPTIONS = NeighbourOptions
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
-        self.vectors, self.holds = self.setting.vectors(labelled.texts), labelled.holds
+        vectors = self.setting.vectors(labelled.texts)
         given = self.options
         most = max(1, len(labelled) - 1)
         sizes = [min(given.k, len(labelled))] if given.k else [k for k in SIZES if k <= most]
-        near = self.vectors @ self.vectors.T
+        near = vectors @ vectors.T
         np.fill_diagonal(near, -np.inf)  # each text is left out of its own neighbours
         rows: list[list[float]] = []
         for k in sizes:
-            votes = self._votes(near, min(k, most))
+            votes = neighbour_votes(near, labelled.holds, min(k, most))
             needed = range(1, min(k, max(sizes)) + 1) if labelled.several else range(1, 2)
             if given.m and labelled.several:
                 needed = range(given.m, given.m + 1)
@@ -59,18 +58,15 @@ class NearestNeighbours(Method[NeighbourOptions]):
         self.k = sizes[best]
         self.m = (given.m or 1 + int(np.argmax(rows[best]))) if labelled.several else 1
         self._sizes, self._several = sizes, labelled.several
+        self._score = NeighbourScores(vectors, labelled.holds, self.k)
         self.thresholds = (self.m - 0.5) / (self.k * (1 + TIE))
         return None
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
-        return self._votes(self.setting.vectors(texts) @ self.vectors.T, self.k) / (self.k * (1 + TIE))
+        return self._score(self.setting.vectors(texts))
 
-    def _votes(self, near: np.ndarray, k: int) -> np.ndarray:
-        """How many of the k nearest have each label, and a little of how near they are. [N, L]"""
-        nearest = np.argsort(-near, axis=1, kind="stable")[:, :k]
-        weights = 1 + TIE * np.clip(np.take_along_axis(near, nearest, 1), 0, 1)
-        votes: np.ndarray = np.einsum("nk,nkl->nl", weights, self.holds[nearest].astype(np.float64))
-        return votes
+    def saved(self) -> TextScorer:
+        return self.scorer(SentenceVectors(self.setting.vectors.model), self._score)
 
     def tables(self) -> list[Table]:
         """The F1 of each k and m, in colours."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from glassformer.data.sequence import InMemoryRows, RowSequence, missing_column
+from glassformer.data.streams import stream_rows
 from glassformer.errors import DataError
+from glassformer.runs.config import DataConfig, as_list
 from glassformer.tasks.classify.kinds import RegressionTarget, SingleLabel
 from glassformer.tasks.classify.task import labels_of
 
@@ -66,5 +70,30 @@ def kind_of_labels(values: Sequence[Any], places: Sequence[str], separator: str 
     rows = InMemoryRows(({"label": x} for x in values), name="labels", places=places)
     kind = labels_of(rows, "label", separator=separator)
     if isinstance(kind, RegressionTarget):
-        raise DataError(f"{places[0]}: the labels are numbers with fractions; these methods learn classes")
+        raise DataError(
+            f"{places[0]}: the labels are numbers with fractions; these methods learn classes. To predict numbers: "
+            "glassformer train --task classify --model FOLDER --data FILE"
+        )
     return kind
+
+
+def sampled_texts(data: DataConfig, files: str | list[str], limit: int) -> Iterator[str]:
+    """A random sample of the texts of files, read row by row: memory does not grow with the files.
+
+    Args:
+        data: how files are read
+        limit: number of texts
+    """
+    if not files:
+        return
+    paths = [str(data.root / name) for name in as_list(files)]
+    names = {role: data.columns.get(role, role) for role in ("text", "text_pair")}
+    draw, chosen = np.random.default_rng(0), list[str]()
+    for number, row in enumerate(stream_rows(paths, buffer=1, **data.for_other_files.format)):
+        if number == 0 and names["text"] not in row:
+            raise DataError(f"{paths[0]}: no column {names['text']!r}; there are: {', '.join(map(repr, row))}")
+        # Reservoir sampling (Vitter 1985): each row has the same chance, and none needs to be counted before.
+        place = number if number < limit else int(draw.integers(number + 1))
+        if place < limit:
+            chosen[place : place + 1] = [row_text(row, names)]
+    yield from chosen

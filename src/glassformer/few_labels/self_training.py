@@ -34,10 +34,11 @@ from glassformer.few_labels.fine_tuning import (
 )
 from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
-from glassformer.few_labels.thresholds import best_thresholds, decide
+from glassformer.few_labels.thresholds import best_thresholds
 from glassformer.files.schema import Count, Doc
 from glassformer.reports.table import Table
 from glassformer.tasks.classify.kinds import THRESHOLD
+from glassformer.tasks.classify.scorer import decide
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.types import MicroBatch
 from glassformer.training.state import seed_all
@@ -99,6 +100,9 @@ class SelfTraining(Method[SelfTrainingOptions]):
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return scores_of(self.task, texts)
+
+    def saved(self) -> Classify:
+        return self.task
 
     def tables(self) -> list[Table]:
         """What each round did."""

@@ -48,21 +48,3 @@ def best_threshold(scores: np.ndarray, holds: np.ndarray) -> float:
     last = int(np.argmax(f1))
     below = ranked[last + 1] if last + 1 < len(ranked) else 0.0
     return float((ranked[last] + below) / 2)
-
-
-def decide(scores: np.ndarray, *, several: bool, thresholds: np.ndarray | float, top_k: int | None) -> np.ndarray:
-    """Which labels hold: of one label the best; of several those above their threshold, or the first few.
-
-    Args:
-        scores: [N, L]
-        several: whether a text may have several labels
-        top_k: the number of labels that each text gets; None = by thresholds
-    Returns: [N, L] bool
-    """
-    if several and top_k is None:
-        above: np.ndarray = scores > thresholds
-        return above
-    best = np.argsort(-scores, axis=1, kind="stable")[:, : (top_k or 1) if several else 1]
-    holds = np.zeros(scores.shape, dtype=bool)
-    np.put_along_axis(holds, best, True, axis=1)
-    return holds

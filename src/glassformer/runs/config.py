@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -267,10 +267,42 @@ class DataConfig(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelMethod(Schema):
+    """A method of few labels, which learns in place of a training: `glassformer.few_labels`.
+
+    name: one of `few_labels.METHODS`, such as nearest-neighbours
+    options: of the method, such as {k: 5}
+    labels: names of the labels, for methods that need no labelled row
+    descriptions: label → what it means
+    unlabelled: files of further texts without labels
+    unlabelled_limit: a random sample of this many of them
+    models: other models by what they are for
+    max_tokens: longer texts are cut
+    """
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    labels: list[str] = field(default_factory=list)
+    descriptions: dict[str, str] = field(default_factory=dict)
+    unlabelled: str | list[str] = field(default_factory=list)
+    unlabelled_limit: Count = 5_000
+    models: dict[str, str] = field(default_factory=dict)
+    max_tokens: Count = 128
+
+
+OF_TRAININGS = (
+    "scratch", "tokenizer", "overrides", "adapter", "pruning", "quantisation", "freeze", "distillation", "trackers",
+    "sharded",
+)  # fmt: skip
+"""Keys that a method of few labels does not take."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig(Schema):
     """The whole configuration of a run.
 
     model: a folder or a name on the Hub
+    method: a method of few labels instead of a training, such as {name: nearest-neighbours}
     scratch: random initial weights instead: a published name (`glassformer sizes`), a config.json, or its keys; the
         tokenizer is then that of the folder `tokenizer`, or trained on the training rows, such as {size: 5000, family:
         bart}
@@ -288,6 +320,7 @@ class RunConfig(Schema):
     output: str
     data: DataConfig
     model: str | None = None
+    method: LabelMethod | None = None
     scratch: str | dict[str, Any] | None = None
     tokenizer: str | TokenizerTraining | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -305,6 +338,9 @@ class RunConfig(Schema):
 
     def validate(self) -> None:
         kind = task_class(self.task)  # there is such a task
+        if self.method is not None:
+            self._check_method()
+            return
         if (self.model is None) == (self.scratch is None):
             raise ConfigError(
                 "give either a model to fine-tune (--model NAME; `model` in a configuration) or `scratch`, the shape "
@@ -331,6 +367,19 @@ class RunConfig(Schema):
             raise ConfigError(
                 f"data.limit has {len(limits)} numbers, and data.train names {len(as_list(self.data.train))} files; "
                 "give one for each"
+            )
+
+    def _check_method(self) -> None:
+        """A method of few labels takes nothing that is of trainings. Raises: ConfigError: a key of these."""
+        if self.task != "classify":
+            raise ConfigError(f"method is for the task classify; task is {self.task!r}")
+        options = replace(self.training, seed=0)
+        of_trainings = [f"training.{x.name}" for x in fields(options) if getattr(options, x.name) != x.default]
+        of_trainings += [name for name in OF_TRAININGS if getattr(self, name)]
+        if of_trainings:
+            raise ConfigError(
+                f"{of_trainings[0]} is of trainings, and {self.method and self.method.name} is a method of few labels; "
+                "its own options are method.options (--set method.options.NAME=VALUE)"
             )
 
 

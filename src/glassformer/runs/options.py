@@ -42,6 +42,7 @@ TRAINING = ("epochs", "steps", "learning_rate", "batch_size", "precision", "seed
 PATHS = {
     **{name: name for name in ("task", "model", "device", "output", "trackers")},
     **{name: f"training.{name}" for name in TRAINING},
+    **{"method": "method.name", "unlabelled": "method.unlabelled"},
     **{"data": "data.train", "validation": "data.validation", "ignore": "data.ignore"},
 }
 """Fields of `TrainOptions` → the keys of the configuration that they take the place of."""
@@ -59,8 +60,10 @@ class TrainOptions(Schema):
     ignore: IgnoredColumns = ()
     task: Annotated[str | None, _key("task")] = None
     model: Annotated[str | None, _key("model")] = None
+    method: Annotated[str | None, _key("method")] = None
     data: Annotated[Sequence[str], _key("data", DATA)] = ()
     validation: Annotated[str | float | Sequence[str] | None, _key("validation", DATA)] = None
+    unlabelled: Annotated[Sequence[str], _key("unlabelled", DATA)] = ()
     epochs: Annotated[Positive | None, _key("epochs", OPTIMISATION)] = None
     steps: Annotated[Count | None, _key("steps", OPTIMISATION)] = None
     learning_rate: Annotated[float | None, _key("learning_rate", OPTIMISATION)] = None
@@ -95,6 +98,8 @@ class TrainOptions(Schema):
             set_value(values, f"data.columns.{role}", name)
         for path, value in self.settings.items():
             set_value(values, path, value)
+        if self.unlabelled and "name" not in values["method"]:
+            raise ConfigError("unlabelled= is for a method of few labels: name one, method= NAME (--method NAME)")
         if self.model is not None:
             values.pop("scratch", None)
 

@@ -24,18 +24,17 @@ import numpy as np
 
 from glassformer.data.sequence import InMemoryRows, RowSequence
 from glassformer.data.splits import leaks, slices, split
-from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels.active_learning import Strategy, choose_texts
 from glassformer.few_labels.method import Method, Setting, find_method, make_method
-from glassformer.few_labels.reading import TextRows, kind_of_labels, row_text, text_rows
+from glassformer.few_labels.reading import TextRows, kind_of_labels, sampled_texts, text_rows
 from glassformer.few_labels.rows import LabelledTexts, without_leaks
 from glassformer.files import as_path, counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.schema import Allowed, Count, Schema, parse
 from glassformer.hub import resolve
 from glassformer.reports.report import plain
-from glassformer.runs.config import DataConfig, as_list
+from glassformer.runs.config import DataConfig
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import read_config, seed_folder
 from glassformer.studies.cells import Cell, CellResult, folder_name, scored
@@ -189,7 +188,9 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
     if test is not None and plan.test_limit is not None and plan.test_limit < len(test):
         test = test.select(slices(test.labels, [plan.test_limit])[0])
     known = [*pool.texts, *(test.texts if test else ())]
-    others, leaked_texts, repeated = without_leaks(chain(read.without, _streamed(data, plan)), known)
+    others, leaked_texts, repeated = without_leaks(
+        chain(read.without, sampled_texts(data, plan.unlabelled, plan.unlabelled_limit)), known
+    )
     if leaked_texts:
         notes.append(f"{counted(leaked_texts, 'unlabelled row')} left out: among the labelled or test rows too")
     if repeated:
@@ -225,23 +226,6 @@ def _only_in_test(pool: LabelledTexts, test: LabelledTexts) -> list[str]:
     lacking = np.flatnonzero(test.holds.any(axis=0) & ~pool.holds.any(axis=0))
     alone = [pool.kind.names[i] for i in lacking]
     return [f"no labelled row is {', '.join(alone)}, which test rows are: no method can learn it"] if alone else []
-
-
-def _streamed(data: DataConfig, plan: FewLabelsPlan) -> Iterator[str]:
-    """A random sample of the unlabelled texts, read row by row: memory does not grow with the files."""
-    if not plan.unlabelled:
-        return
-    paths = [str(data.root / name) for name in as_list(plan.unlabelled)]
-    names = {role: data.columns.get(role, role) for role in ("text", "text_pair")}
-    draw, chosen = np.random.default_rng(0), list[str]()
-    for number, row in enumerate(stream_rows(paths, buffer=1, **data.for_other_files.format)):
-        if number == 0 and names["text"] not in row:
-            raise DataError(f"{paths[0]}: no column {names['text']!r}; there are: {', '.join(map(repr, row))}")
-        # Reservoir sampling (Vitter 1985): each row has the same chance, and none needs to be counted before.
-        place = number if number < plan.unlabelled_limit else int(draw.integers(number + 1))
-        if place < plan.unlabelled_limit:
-            chosen[place : place + 1] = [row_text(row, names)]
-    yield from chosen
 
 
 # ---------------------------------------------------------------------------------------------------- the study

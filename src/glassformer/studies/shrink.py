@@ -29,7 +29,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.evaluation.bench_models import Measured, TimedSystem, measure
 from glassformer.evaluation.compare.best_value import Costed, best_value
 from glassformer.evaluation.compare.costs import WARM_UP
-from glassformer.evaluation.runs import open_run
+from glassformer.evaluation.runs import check_network, open_run
 from glassformer.files import as_path, file_sha256, nan_from_null, read_json_object, safe_repr
 from glassformer.files.schema import Allowed, Count, NonNegative, Schema, parse
 from glassformer.hub import resolve
@@ -530,12 +530,13 @@ def _configured(
     model: str, values: dict[str, Any], options: ShrinkOptions, reading: Mapping[str, Any]
 ) -> tuple[Path, RunConfig, bool]:
     """The folder of the model, the configuration of its run with the values of the recipe; are there training rows?"""
+    check_network(model)
     if is_run := (Path(model) / CONFIG).is_file():
         run = open_run(model)
         folder, known = run.folder / MODEL, config_values(run.config)
     else:
         folder, known = Path(resolve(model)), {}
-    merged = {**known, **values, "model": str(folder), "scratch": None}
+    merged = {**known, **values, "model": str(folder), "scratch": None, "method": None}
     merged["output"] = values.get("output") or f"runs/{Path(model).name}-shrunk"
     merged["data"] = {**known.get("data", {}), **(values.get("data") or {})}
     if options.data:

@@ -19,13 +19,14 @@ from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import open_run
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.report import Record
+from glassformer.reports.table import scores
 from glassformer.runs.config import RunConfig, config_values, run_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.folder import CONFIG, seed_folder
 from glassformer.runs.history import read_run
 from glassformer.tasks.base import task_class
 from glassformer.training.card import write_card
-from glassformer.training.run import make_trainer
+from glassformer.training.run import chosen_by, make_trainer
 from glassformer.training.trackers import by_name
 from glassformer.training.trainer import Trainer
 
@@ -115,6 +116,16 @@ def evaluated_at_end(config: RunConfig, notify: Notify, bar: Bar) -> EvaluationR
     return report
 
 
+def saved_sentence(result: TrainedResult, trainer: Trainer) -> str:
+    """Where the model is, how good it is, and by which metric it was chosen."""
+    best = f"step {result.steps:,}, the last"
+    if result.best_step is not None:
+        # A report has said how good it is.
+        metrics = f": {', '.join(scores(dict(result.metrics)))}" if result.report is None else ""
+        best = f"step {result.best_step:,}, the best by {trainer.metric if metrics else chosen_by(trainer)}{metrics}"
+    return f"saved in {result.folder}: the model of {best}"
+
+
 def train_seeds(
     config: RunConfig,
     seeds: Sequence[int],
@@ -188,6 +199,8 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
     """Whether the folder holds a finished run of exactly this configuration."""
     # Compared as values: a saved option may be a float that was typed as a whole number.
     saved = folder / CONFIG
+    if config.method is not None:  # learned in minutes, and without a log
+        return False
     return saved.is_file() and run_config(saved) == config and read_run(folder).ended
 
 

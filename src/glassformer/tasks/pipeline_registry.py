@@ -11,12 +11,15 @@ from glassformer.errors import ConfigError, DataError, UnknownNameError, Unsuppo
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import field_types
 from glassformer.hub import resolve
+from glassformer.hub.find import scorer_folder
 from glassformer.loading import InferenceLoading
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, find_family, text_part
 from glassformer.plugins import imported
 from glassformer.task_names import ANSWERED, EXAMPLES, TASK_ALIASES, TRAINED
 from glassformer.tasks.base import TASKS
+from glassformer.tasks.classify.scored import ScoredTextClassification
+from glassformer.tasks.classify.scorer import TextScorer
 from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.media import MediaPipeline
 from glassformer.tasks.pipelines import Pipeline
@@ -57,6 +60,8 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
         )
     loading = {key: options.pop(key) for key in LOADING if key in options}
     full = task if split_task(task) else name
+    if name == "text-classification" and (folder := scorer_folder(model)) is not None:
+        return ScoredTextClassification(TextScorer.load(folder, **loading), full, **options)
     if isinstance(model, Model):
         if loading:
             raise ConfigError(f"{next(iter(loading))} is an option of load(…), and this model is already loaded")

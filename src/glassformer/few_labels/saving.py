@@ -1,0 +1,54 @@
+"""Save what a method of few labels has learned: a model folder, or a scorer without pickle.
+
+    fine-tuning, domain-adaptation, uda, self-training, …       the network, as any model that was trained to classify
+    naive-bayes, nearest-neighbours, label-names, contrastive   counts or vectors, and scores by them: `TextScorer`
+
+Of several labels, a network answers those above 0.5; thresholds of its method go into the bias of its head.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from glassformer.errors import UnsupportedError
+from glassformer.few_labels.method import Method
+from glassformer.model import Model
+from glassformer.tasks.classify.kinds import MultiLabel
+from glassformer.tasks.classify.scorer import TextScorer
+from glassformer.tasks.classify.task import Classify
+
+LEAST = 1e-4
+"""Thresholds are this far from 0 and 1 at least: the bias stays finite."""
+
+
+def save_method(method: Method[Any], folder: str | Path) -> None:
+    """Write what a fitted method has learned into a folder, which `predict`, `evaluate` and `pipeline` read.
+
+    Raises: UnsupportedError: it learns nothing that could be saved. DataError: the disk refuses.
+    """
+    saved = method.saved()
+    if isinstance(saved, TextScorer):
+        saved.save(folder)
+        return
+    if isinstance(method.kind, MultiLabel):
+        shift_thresholds(saved, np.broadcast_to(method.thresholds, len(method.kind.names)))
+    assert isinstance(saved.model, Model)  # as `new_classifier` loads it
+    saved.model.save_pretrained(folder)
+
+
+def shift_thresholds(task: Classify, thresholds: np.ndarray) -> None:
+    """Subtract the logit of each threshold from the bias of the head, so that a label holds above 0.5.
+
+    Raises: UnsupportedError: the head has no such bias.
+    """
+    outputs = [x for x in task.head.modules() if isinstance(x, nn.Linear) and x.out_features == len(thresholds)]
+    if not outputs or outputs[-1].bias is None:
+        raise UnsupportedError("the head of this model has no bias for thresholds of several labels; choose another")
+    shares = np.clip(thresholds, LEAST, 1 - LEAST)
+    with torch.no_grad():
+        outputs[-1].bias.sub_(torch.from_numpy(np.log(shares / (1 - shares))))

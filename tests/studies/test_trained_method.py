@@ -1,0 +1,132 @@
+"""Methods of few labels as runs: learned, saved, and then as any model: loaded, asked, evaluated, refused elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+import glassformer
+from glassformer.cli.app import main
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.evaluation.evaluate import EvaluationReport
+from glassformer.runs.config import parse_config
+from glassformer.studies.trained_method import train_method
+from tests.cli.conftest import Command, command
+from tests.few_labels.samples import encoder, one_label, several_labels
+
+__all__ = ["command", "encoder"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(labels have a single row|were left out):UserWarning")
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spreadsheet of 24 rows with a topic and 6 without, two of them equal."""
+    monkeypatch.chdir(tmp_path)
+    labelled = one_label(24)
+    others = [(f"{text} now", "") for text in one_label(6, seed=1).texts]
+    with open("rows.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("body", "kind"), *zip(labelled.texts, labelled.labels, strict=True), *others])
+    return tmp_path / "rows.csv"
+
+
+COLUMNS = ("--column", "text=body", "--column", "label=kind")
+
+
+@pytest.mark.parametrize("method", ["naive-bayes", "nearest-neighbours", "fine-tuning"])
+def test_a_spreadsheet_becomes_a_run(method: str, rows: Path, encoder: Path, command: Command) -> None:
+    given = ["--method", method, "--data", rows.name, *COLUMNS, "--validation", "0.25", "--output", "runs/few"]
+    model = [] if method == "naive-bayes" else ["--model", encoder]
+    options = ["--set", "method.options.steps=4"] if method == "fine-tuning" else []
+    done = command("train", "--task", "classify", *given, *model, *options)
+    assert done.returncode == 0, done.stderr
+    assert f"{method} learns from 18 labelled rows, and 5 without a label" in done.stderr
+    assert "f1_weighted" in done.stdout and "saved in runs/few" in done.stdout
+    for line in [x.strip() for x in done.stdout.splitlines() if x.strip().startswith("glassformer ")]:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(line)[1:] + (["--print"] if " errors " in line else []))
+        assert not ended.value.code, line
+    answers = [json.loads(x) for x in Path("runs/few/predictions.jsonl").read_text().splitlines()]
+    assert len(answers) == 30
+    one = glassformer.pipeline("classify", "runs/few")("an arrow")
+    assert one[0].label in ("time", "fruit")
+    done = command("evaluate", "runs/few", "--data", rows.name, "--skip-bad-rows", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["data"]["rows"] == 24
+
+
+def test_naive_bayes_is_right_on_words_that_decide(rows: Path) -> None:
+    values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few"}
+    data = {"train": str(rows), "validation": 0.25, "columns": {"text": "body", "label": "kind"}}
+    report = train_method(parse_config({**values, "data": data})).report
+    assert isinstance(report, EvaluationReport) and report.metrics["accuracy"].value == 1
+    again = train_method(parse_config({**values, "data": data}))
+    assert again.report is not None and again.report.data == report.data
+
+
+def test_several_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    labelled = several_labels(40)
+    lines = [{"text": x, "label": y} for x, y in zip(labelled.texts, labelled.labels, strict=True)]
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few"}
+    report = train_method(parse_config({**values, "data": {"train": "rows.jsonl", "validation": 0.25}})).report
+    assert report is not None and report.metrics["f1_micro"].value > 0.6
+    answer = glassformer.pipeline("classify", "runs/few")("banana time banana time")
+    assert {x.label for x in answer} <= {"time", "fruit", "banana"} and len(answer) >= 1
+
+
+def test_names_of_labels_are_enough(tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    method = {"name": "label-names", "labels": ["time", "fruit"], "descriptions": {"fruit": "fruit banana"}}
+    config = {"task": "classify", "method": method, "model": str(encoder), "output": "runs/none"}
+    assert train_method(parse_config({**config, "data": {"train": "none.csv"}})).report is None
+    assert glassformer.pipeline("classify", "runs/none")("fruit banana")[0].label == "fruit"
+
+
+def test_what_is_no_network_is_refused_where_one_is_needed(rows: Path, command: Command) -> None:
+    done = command(
+        "train", "--task", "classify", "--method", "naive-bayes", "--data", rows, *COLUMNS, "--output", "few"
+    )
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ConfigError, match="which is no network: classify texts with it by glassformer predict"):
+        glassformer.load("few")
+    for words in (
+        ["export", "few", "--output", "few.onnx"],
+        ["look", "few", "a text"],
+        ["info", "few"],
+        ["bench", "few"],
+        ["shrink", "few"],
+    ):
+        done = command(*words)
+        assert done.returncode == 2 and "no network" in " ".join(done.stderr.split()), (words, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": {"name": "naive"}}, "naive-bayes"),
+        ({"method": {"name": "nearest-neighbours"}}, "reads texts by a sentence encoder; name one: model= FOLDER"),
+        ({"method": {"name": "naive-bayes", "options": {"k": 3}}}, "naive-bayes"),
+        ({"task": "tag"}, "method is for the task classify; task is 'tag'"),
+        ({"training": {"epochs": 3}}, "training.epochs is of trainings, and naive-bayes is a method of few labels"),
+        ({"adapter": {"rank": 2, "target_modules": ["q"]}}, "adapter is of trainings"),
+        ({"method": {"unlabelled": "more.csv"}}, "method"),
+    ],
+)
+def test_refused(change: dict[str, object], message: str, rows: Path) -> None:
+    values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few", "data": {"train": str(rows)}}
+    with pytest.raises(GlassformerError, match=message):
+        train_method(parse_config({**values, **change}))
+    assert not Path("runs/few").exists()
+
+
+def test_a_method_that_learns_nothing_is_refused_before_it_reads(rows: Path) -> None:
+    method = {"name": "entailment", "models": {"entailment": "nli"}}
+    values = {"task": "classify", "method": method, "output": "few", "model": "m", "data": {"train": "missing.csv"}}
+    with pytest.raises(UnsupportedError, match="learns nothing that could be saved"):
+        train_method(parse_config(values))
