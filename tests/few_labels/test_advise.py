@@ -64,9 +64,13 @@ def test_few_labels_are_compared_and_unlabelled_rows_used(tmp_path: Path) -> Non
     advice = advise(path)
     assert (advice.branch, advice.facts.labelled, advice.facts.unlabelled) == ("few", 40, 300)
     assert [step.what for step in advice.steps] == [
-        "Compare methods on your rows", "Learn from the rows without labels too", "Label 40 more rows"
+        "Compare methods on your rows", "Learn from the rows without labels too", "Label 40 more rows",
+        "Then learn from all labels by the best method, and save it",
     ]  # fmt: skip
-    compare, learn = advice.commands
+    compare, learn, save = advice.commands
+    assert shlex.split(save)[4:] == [
+        *("--task", "classify", "--method", "quick", "--model", ENGLISH, "--output", "runs/rows")
+    ]
     assert shlex.split(compare) == [
         *("glassformer", "few-labels", "--data", str(path), "--model", ENGLISH, "--output", "runs/rows-few")
     ]
@@ -89,10 +93,11 @@ def test_without_a_label_some_are_labelled_first(tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("\n".join(f"a text about something, number {i}" for i in range(30)))
     advice = advise(path, AdviceOptions(label_names=["calm", "wild", "odd"]))
-    assert advice.branch == "none" and advice.steps[0].what == "Label 24 rows, 8 of each label"
-    assert "labelled.csv, with the columns text and label" in advice.steps[0].why
-    assert advice.steps[0].expected == "On other data, tweets: label-names 0.30 without any, reader 0.90 with 64."
-    words = shlex.split(advice.commands[0])
+    assert advice.branch == "none" and advice.steps[1].what == "Label 24 rows, 8 of each label"
+    assert shlex.split(advice.commands[0])[-1] == 'method.labels=["calm", "wild", "odd"]'
+    assert "labelled.csv, with the columns text and label" in advice.steps[1].why
+    assert advice.steps[1].expected == "On other data, tweets: label-names 0.30 without any, reader 0.90 with 64."
+    words = shlex.split(advice.commands[1])
     assert words[2:4] == ["--data", "labelled.csv"] and words[-2:] == ["--unlabelled", str(path)]
     empty = write(tmp_path / "empty.csv", rows_of(["calm"], 0, without=20))
     assert (
@@ -128,6 +133,7 @@ def test_conflicts_and_spellings_come_first(tmp_path: Path) -> None:
 def test_separators_are_seen_and_named_in_commands(tmp_path: Path) -> None:
     advice = advise(write(tmp_path / "rows.csv", rows_of(["bug|docs", "bug", "docs", "docs|wish"], 40)))
     assert advice.facts.several and advice.facts.labels == {"docs": 30, "bug": 20, "wish": 10}
+    assert """--set 'task_options.separator="|"'""" in advice.commands[-1]
     assert "--separator '|'" in advice.commands[0] and any("are read as several" in note for note in advice.notes)
     plain = advise(write(tmp_path / "plain.csv", rows_of(["Sci/Tech", "World", "rock-and-roll"], 40)))
     assert not plain.facts.several and len(plain.facts.labels) == 3
@@ -153,7 +159,9 @@ def test_scripts_are_told_apart_without_an_identifier(tmp_path: Path, monkeypatc
 
 def test_150_classes_and_long_texts_change_the_command(tmp_path: Path) -> None:
     rows = [[f"{'words ' * 120} number {i}", f"class {i % 150}"] for i in range(1500)]
-    words = shlex.split(advise(write(tmp_path / "rows.csv", rows)).commands[0])
+    advice = advise(write(tmp_path / "rows.csv", rows))
+    words = shlex.split(advice.commands[0])
+    assert "--set method.max_tokens=512" in advice.commands[-1]
     assert words[words.index("--labels") + 1] == "150,300,600" and words[words.index("--max-tokens") + 1] == "512"
 
 

@@ -43,5 +43,6 @@ def advise(
             advice = advise_on(data, options, reading)
     show(advice, json)
     if not json:
-        show_next(advice.commands)
+        steps = [(f"# {i}. {step.what}", step.command) for i, step in enumerate(advice.steps, 1) if step.command]
+        show_next([line for pair in steps for line in pair])
     save_page(options.html, advice, json)

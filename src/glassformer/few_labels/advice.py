@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -122,12 +123,12 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
     def _expected_table(self, data: MeasuredData) -> Table:
         """What methods reached there with as many labels a class, and with twice as many."""
         now = self.facts.labels_in(data)
-        rows = []
-        for curve in data.curves:
-            cells = [(x.written_labels, x.written) for x in (curve.near(now), curve.near(2 * now))]
-            rows.append([curve.name, *cells[0], *cells[1]])
-        about = f"Other data: {data.metric} with about as many labels a class as here, and with twice as many"
-        return Table(["method", "labels", data.metric, "labels", data.metric], rows, f"{about}. {data.described}")
+        points = {x.name: [x.near(now), x.near(2 * now)] for x in data.curves}
+        shown = 2 if any(one.labels != two.labels for one, two in points.values()) else 1
+        rows = [[name, *chain(*((x.written_labels, x.written) for x in two[:shown]))] for name, two in points.items()]
+        ends = ["", ", and with twice as many"][shown - 1]
+        about = f"Other data: {data.metric} with the number of labels a class that is nearest to yours{ends}"
+        return Table(["method", *["labels", data.metric] * shown], rows, f"{about}. {data.described}")
 
     def charts(self) -> list[Series]:
         """The measured curves, with where these rows are."""

@@ -10,6 +10,7 @@ Source: Tunstall et al. 2022, "Natural Language Processing with Transformers", f
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ ENOUGH_UNLABELLED = 200
 LEAST_TO_COMPARE = 12
 """Labelled rows from which on methods can be compared on them."""
 FIRST_LABELS = 8
-"""AdvisedRows of each label that are to be labelled first."""
+"""Rows of each label that are to be labelled first."""
 IMBALANCED = 10
 """From so many times as many rows as the rarest label has, the most frequent one dominates."""
 LONG_WORDS = 95
@@ -86,6 +87,18 @@ class AdvisedRows:
         """The name of output folders."""
         return Path(self.data).name.partition(".")[0] or "rows"
 
+    def learn(self, method: str, *more: str) -> str:
+        """The command that learns a method from all labels, and saves it."""
+        command = self.command("train", task="classify", method=method, model=self.model, output=f"runs/{self.folder}")
+        keys = [*more, *([f"task_options.separator={json.dumps(x)}"] if (x := self.options.separator) else [])]
+        keys += [f"method.max_tokens={LONGEST_TOKENS}"] * self.is_long
+        return " ".join([command, *(shlex.quote(word) for key in keys for word in ("--set", key))])
+
+    @property
+    def is_long(self) -> bool:
+        """Whether texts are longer than what methods read by default."""
+        return self.facts.words["95%"] > LONG_WORDS
+
     def compare(self, methods: Sequence[str] | None = None) -> str:
         """The command that compares methods on the rows; those of a file that has no labels are the unlabelled ones."""
         has_labels, others = "label" in self.facts.columns, [*self.options.unlabelled]
@@ -93,7 +106,7 @@ class AdvisedRows:
         command = rows.command(
             "few-labels", separator=self.options.separator, model=self.model, output=f"runs/{self.folder}-few",
             methods=methods, labels=self.sizes,
-            max_tokens=LONGEST_TOKENS if self.facts.words["95%"] > LONG_WORDS else None,
+            max_tokens=LONGEST_TOKENS if self.is_long else None,
         )  # fmt: skip
         words = [x for path in ([] if has_labels else [self.data]) + others for x in ("--unlabelled", path)]
         return " ".join([command, *map(shlex.quote, words)])
@@ -200,10 +213,15 @@ def without_labels(rows: AdvisedRows) -> list[AdviceStep]:
         where = f"; write them to {LABELLED}, with the columns {facts.columns['text']} and label"
     why = f"without any label nothing says how good an answer is, and few are enough to begin with{where}"
     zero = "a method that reads nothing but the names of the labels is among them (zero-shot), and may be the best"
-    return [
+    steps = [
         AdviceStep(what=f"Label {count}", why=why, expected=_from_labels(rows)),
         AdviceStep(what="Then compare methods on them", why=zero, command=rows.compare()),
     ]
+    if names:
+        meanwhile = rows.learn("label-names", f"method.labels={json.dumps([*names])}")
+        why = "it reads the names alone, and how good it is only labels can tell"
+        steps.insert(0, AdviceStep(what="Meanwhile, classify by the names of the labels", why=why, command=meanwhile))
+    return steps
 
 
 def one_label(rows: AdvisedRows) -> list[AdviceStep]:
@@ -222,6 +240,7 @@ def few(rows: AdvisedRows) -> list[AdviceStep]:
     """Few labels: compare, use the unlabelled rows, label more."""
     facts, ranking, steps = rows.facts, rows.ranking, list[AdviceStep]()
     usual = [name for name, _ in ranking]
+    best = next(name for name in usual if all(x.learns(name) for x in rows.curves.data_sets))
     if facts.labelled >= LEAST_TO_COMPARE:
         why = (
             f"which method is best with {counted(facts.labelled, 'labelled row')} differs between data, and on yours "
@@ -232,26 +251,25 @@ def few(rows: AdvisedRows) -> list[AdviceStep]:
         )
         if facts.unlabelled >= ENOUGH_UNLABELLED:
             why = f"{facts.unlabelled:,} rows without a label show the words of your texts, and some methods learn them"
-            best_with = next(name for name, _ in ranking if all(x.learns(name) for x in rows.curves.data_sets))
-            command = rows.compare(list(dict.fromkeys([best_with, "fine-tuning", *SELF_TAUGHT])))
+            command = rows.compare(list(dict.fromkeys([best, "fine-tuning", *SELF_TAUGHT])))
             what = "Learn from the rows without labels too"
             steps.append(AdviceStep(what=what, why=why, expected=_from_unlabelled(rows), command=command))
     more = AdviceStep(what=_more(facts), why=_why_more(rows), expected=_twice(rows))
-    return (
-        [*steps, more]
-        if steps
-        else [
-            more,
-            AdviceStep(what="Then compare methods", why="12 labelled rows are the least", command=rows.compare()),
-        ]
+    if not steps:
+        least = f"{LEAST_TO_COMPARE} labelled rows are the least"
+        return [more, AdviceStep(what="Then compare methods", why=least, command=rows.compare())]
+    why = f"{best} was the best on other data: write the one that is best on yours in its place"
+    last = AdviceStep(
+        what="Then learn from all labels by the best method, and save it", why=why, command=rows.learn(best)
     )
+    return [*steps, more, last]
 
 
 def many(rows: AdvisedRows) -> list[AdviceStep]:
     """Many labels: fine-tune."""
     facts, run = rows.facts, f"runs/{rows.folder}"
     extra: dict[str, object] = (
-        {"set": f"task_options.separator={rows.options.separator}"} if rows.options.separator else {}
+        {"set": f"task_options.separator={json.dumps(rows.options.separator)}"} if rows.options.separator else {}
     )
     if facts.unlabelled:  # training refuses such rows, unless it may leave them out
         extra["skip_bad_rows"] = True
@@ -373,7 +391,7 @@ def notes(rows: AdvisedRows) -> list[str]:
         lines.append(f"not all texts are English ({languages}), {checked}")
     if facts.scripts:
         lines.append("languages of one script are not told apart: pip install 'glassformer[clean]' does")
-    if facts.words["95%"] > LONG_WORDS:
+    if rows.is_long:
         lines.append(f"texts are long: by default {128} tokens of each are read, about {LONG_WORDS} words")
     if n := facts.problems.get("repeat"):
         lines.append(f"rows that repeat an earlier text: {n:,}; a comparison counts each text once")
