@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from glassformer.data.findings import spelling_variants
-from glassformer.data.report import DataReport, FileReport, Lengths, data_card, inspect_rows
+from glassformer.data.report import DataReport, FileReport, Lengths, bins, data_card, inspect_rows
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.data.splits import normalise_text
 from glassformer.errors import DataError
+from glassformer.reports.page import report_page
 
 TRAIN = InMemoryRows(
     [
@@ -213,7 +214,7 @@ def test_the_report_as_text_shows_the_most_frequent_classes_and_the_first_locati
     assert "! 29 texts repeated in the same file\n    the list: row 0 · the list: row 1 · “x”\n" in text
     assert "    … and 26 more: --json or --html lists them" in text
     assert "&lt;7&gt;" in shown and "<7>" not in shown
-    assert "No problems found." in str(inspect_rows({"a": InMemoryRows([{"text": "x"}])}, text="text"))
+    assert "no problems found." in str(inspect_rows({"a": InMemoryRows([{"text": "x"}])}, text="text"))
 
 
 def test_what_cannot_be_looked_at() -> None:
@@ -292,3 +293,58 @@ def test_types_of_entities_and_forms_of_characters_are_compared(
 
 def test_labels_that_differ_in_more_are_left_alone() -> None:
     assert spelling_variants({"pos": 3, "positive": 4, "I-PER": 1, "B-PER": 1, "non-toxic": 1, "non toxic": 1}) == {}
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_has_all_problems_classes_and_lengths() -> None:
+    rows = [{"text": f"word {i // 2}", "label": "a" if i % 3 else "b"} for i in range(12)]
+    files = {"a.csv": InMemoryRows(rows, name="a.csv"), "b.csv": InMemoryRows(rows[:3])}
+    report = inspect_rows(files, text="text", label="label")
+    tables = {table.caption: table for table in report.page_tables()}
+    assert [each.message for each in report.findings if each.locations] == list(tables)[:-4]
+    assert all(table.folded for table in list(tables.values())[:-4]) and len(report.findings) >= 3
+    assert list(tables)[-4:] == ["Rows per class", "Lengths by class, a.csv", "Lengths", "Columns"]
+    assert tables["Rows per class"].headings == ["class", "a.csv", "b.csv"]
+    assert tables["Columns"].headings == ["file", "column", "holds", "rows without"]
+    assert report.finding.startswith("12 rows in a.csv and 3 rows in b.csv, 2 classes: ")
+    page = report_page(report)
+    assert "://" not in page and "default-src 'none'" in page
+
+
+def test_the_name_of_a_single_file_is_in_the_title_alone() -> None:
+    rows = InMemoryRows([{"text": text, "label": label} for label in "ab" for text in (f"one {label}", f"two {label}")])
+    report = inspect_rows({"a.csv": rows}, text="text", label="label")
+    tables = {table.caption: table for table in report.page_tables()}
+    assert report.title == "Data: a.csv" and report.finding == "4 rows in a.csv, 2 classes: no problems found."
+    assert tables["Rows per class"].headings == ["class", "rows"]
+    assert tables["Columns"].headings == ["column", "holds", "rows without"]
+    assert [chart.title for chart in report.charts()] == ["Lengths in words"]
+
+
+def test_bars_are_shares_and_boxes_are_quantiles() -> None:
+    rows = [{"text": " ".join("x" * (i % 101)), "label": "a" if i < 303 else "b"} for i in range(404)]
+    report = inspect_rows({"a": InMemoryRows(rows)}, text="text", label="label")
+    tables = {table.caption: table for table in report.page_tables()}
+    assert [row[1].value for row in tables["Rows per class"].rows] == [0.75, 0.25]
+    box = tables["Lengths by class"].rows[0][1]
+    assert (box.low, *box.box, box.high, box.value) == (5, 25, 75, 95, 50) and box == "50 [5, 95]"
+
+
+def test_labels_show_white_space_that_would_not_be_seen() -> None:
+    rows = InMemoryRows([{"text": str(i), "label": label} for i, label in enumerate(["spam", "spam ", " Spam"])])
+    report = inspect_rows({"a": rows}, text="text", label="label")
+    classes = next(table for table in report.page_tables() if table.caption == "Rows per class")
+    assert [row[0] for row in classes.rows] == ["spam", "'spam '", "' Spam'"]
+
+
+def test_a_histogram_has_every_text_once_or_says_how_many_it_leaves_out() -> None:
+    assert bins([np.array([5 + i % 6 for i in range(98)] + [4000])]) == (1, 11), "a bar for each length up to 10"
+    lengths = [*(i % 50 for i in range(1_000)), 9_000]
+    rows = InMemoryRows([{"text": " ".join("x" * n)} for n in lengths])
+    report = inspect_rows({"a": rows}, text="text", tokens=lambda texts: [len(x.split()) for x in texts], limit=20)
+    (chart,) = report.charts()
+    (line,) = chart.lines
+    assert line.bars and sum(line.y) == 1_000 and chart.note == "1 longer, up to 9,000"
+    assert chart.marks[0].name == "limit 20" and chart.marks[0].at == [21]

@@ -11,7 +11,7 @@ import pytest
 
 from glassformer import DataError
 from glassformer.reports.table import number
-from glassformer.runs.curves import TrainingCurves, charts, curves_page, settings_tables, ticks, value_range, write_page
+from glassformer.runs.curves import TrainingCurves, charts, curves_page, settings_tables, value_range, write_page
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
 from tests.reports.packed import unpacked
@@ -107,13 +107,6 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", steps=3)
     with pytest.raises(DataError, match="the page cannot be written: No such file"):
         write_page(folder, tmp_path / "nowhere" / "page.html")
-
-
-def test_ticks_are_round_and_within() -> None:
-    assert ticks(0, 2020, 5) == [0, 500, 1000, 1500, 2000]
-    assert ticks(0.19, 3.1, 5) == [1, 2, 3]
-    assert ticks(1e-7, 9e-7, 5) == pytest.approx([2e-7, 4e-7, 6e-7, 8e-7])
-    assert ticks(-1, 1, 4) == [-1, -0.5, 0, 0.5, 1]
 
 
 def test_a_spike_does_not_flatten_the_rest(tmp_path: Path) -> None:

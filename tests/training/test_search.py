@@ -6,7 +6,6 @@ import errno
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,9 +17,10 @@ import yaml
 
 from glassformer import ConfigError, DataError, MissingExtraError, WeightsError
 from glassformer.files.atomic import disk_errors
+from glassformer.reports.page import report_page
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.search import search
-from glassformer.training.trials import SearchResult, Trial, trials_page
+from glassformer.training.trials import SearchResult, Trial
 from tests.full_disk import full_disk
 
 pytest.importorskip("optuna", reason="needs optuna: pip install 'glassformer[search]'")
@@ -239,25 +239,29 @@ def test_what_is_saved(tmp_path: Path, whole: SearchResult) -> None:
     assert whole.best is not None
     assert kept["best"]["settings"] == whole.best.settings and len(kept["trials"]) == 14
     assert yaml.safe_load((tmp_path / "out" / "best.yaml").read_text()) == whole.best.settings
-    page = (tmp_path / "out" / "trials.html").read_text("utf-8")
-    assert page.count("<circle") == 14 * 5 and "1e-4" in page and "<script" not in page
+    assert "<!doctype html>" in (tmp_path / "out" / "trials.html").read_text("utf-8")
+    assert [len(chart.points) for chart in whole.charts()] == [14] * len(list(whole.charts())) and list(whole.charts())
 
 
 def test_values_that_were_tried_are_the_ticks_of_their_axis() -> None:
-    tried = [(8, 1e-4), (16, 2e-4), (16, 9e-4)]
+    tried = [(8, 1e-4, "linear"), (16, 2e-4, "cosine"), (16, 9e-4, "linear")]
     trials = [
-        Trial(i, {"batch": batch, "rate": rate}, {"f1": i / 3}, "complete", 1.0)
-        for i, (batch, rate) in enumerate(tried)
+        Trial(i, {"batch": batch, "rate": rate, "schedule": schedule}, {"f1": i / 3}, "complete", 1.0)
+        for i, (batch, rate, schedule) in enumerate(tried)
     ]
-    page = trials_page(SearchResult("f1", "maximize", trials))
-    _, _, batch, rate = (re.findall(r'dy="18">([^<]+)<', part) for part in page.split("<figcaption>"))
-    assert batch == ["8", "16"] and rate == ["1e-4", "2e-4", "9e-4"]
-    assert "the best of 3 on the same validation rows, each of one seed" in page
-    alone = trials_page(SearchResult("f1", "maximize", trials[:1]))
-    assert "same validation rows" not in alone, "one is compared with none"
-    across = [float(x) for x in re.findall(r'cx="([\d.]+)%"', page.split("<h3>rate</h3>")[1])]
-    share = math.log(2) / math.log(9)  # a logarithmic axis
-    assert across == pytest.approx([4, 4 + 92 * share, 96], abs=0.01)
+    found = SearchResult("f1", "maximize", trials)
+    trial, batch, rate = found.charts()
+    assert trial.x.ticks == () and batch.x.ticks == [8, 16] and rate.x.ticks == [1e-4, 2e-4, 9e-4]
+    assert (batch.x.log, rate.x.log) == (False, True)
+    assert [point.group for point in rate.points] == ["complete", "complete", "the best"]
+    schedule, _ = found.page_tables()
+    assert [list(map(str, row)) for row in schedule.rows] == [
+        ["linear", "0.3333 [0, 0.6667]"],
+        ["cosine", "0.3333 [0.3333, 0.3333]"],
+    ]
+    assert found.finding == "Best: f1 0.6667, trial 2, with batch 16, rate 9e-4, schedule linear."
+    assert "the best of 3 on the same validation rows, each of one seed" in found.remarks()[0]
+    assert SearchResult("f1", "maximize", trials[:1]).remarks() == [], "one is compared with none"
 
 
 def test_texts_on_the_page_are_only_texts() -> None:
@@ -267,7 +271,7 @@ def test_texts_on_the_page_are_only_texts() -> None:
         Trial(1, {evil: "b", "flag": False}, {evil: 2.0}, "pruned", 1.0),
         Trial(2, {evil: "b", "flag": None}, {}, "failed", 1.0, evil),
     ]
-    text = trials_page(SearchResult(evil, "minimize", trials))
+    text = report_page(SearchResult(evil, "minimize", trials))
     assert "<img" not in text and "&lt;img src=x&gt;" in text
     assert "1 complete, 1 pruned, 1 failed" in text
-    assert "0 trials: none yet" in trials_page(SearchResult("f1", "maximize", []))
+    assert "0 trials, by f1: none yet" in report_page(SearchResult("f1", "maximize", []))

@@ -12,7 +12,7 @@ from glassformer.cli.data_clean import clean
 from glassformer.cli.data_negatives import negatives
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Without, command
-from glassformer.cli.screen import notes, print_json, say, show
+from glassformer.cli.screen import notes, print_json, save_page, say, show
 from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, SplitOptions, VersionOptions
 from glassformer.progress import spinner
 
@@ -53,14 +53,8 @@ def inspect_files(
     [cyan]glassformer data inspect train.txt --kind csv --delimiter ';' --names text,label --no-quotes -c label=label[/]
     """
     result = _report(files, report, format)
-    if html is not None:
-        from glassformer.data.report_page import report_html
-        from glassformer.reports.page import write_page
-
-        write_page(html, report_html(result))
     show(result, json)
-    if html is not None and not json:
-        say(f"saved in {html}")
+    save_page(html, result, json)
 
 
 @data.command()

@@ -12,10 +12,11 @@ Source: of data cards, Gebru et al. 2021, "Datasheets for datasets".
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from glassformer.data.findings import Finding, FindingCollector, label_findings
 from glassformer.data.sequence import IDENTIFIERS, RowSequence, check_column, labels_of, type_name
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import counted, safe_repr
-from glassformer.reports.page import shown_label
+from glassformer.reports.charts import Marks, Series, SeriesLine
+from glassformer.reports.page import shown_label, shown_place
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table, bar, markdown_table, markdown_text
+from glassformer.reports.table import IntervalCell, Table, bar, markdown_table, markdown_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 """99% too: a maximum length in tokens is usually chosen there."""
@@ -42,6 +44,11 @@ PAIRS = (
 NOT_STATED = "Not stated."
 MAX_CLASSES = 20  # classes in a table; the JSON and the page have all
 MAX_LOCATIONS = 3  # examples of a finding in a remark
+PAGE_LOCATIONS = 50  # examples of a finding on the page; the JSON has more
+BINS = 50  # about as many bars has a histogram
+FAR_OFF = (
+    1.5  # a histogram leaves out the longest 0.5% of the texts where they are this many times as long as the others
+)
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Counts the tokens of each of some texts, special tokens included."""
@@ -128,8 +135,20 @@ class DataReport(Report, kind="data"):
     findings: tuple[Finding, ...]
 
     @property
+    def title(self) -> str:
+        return f"Data: {', '.join(file.name for file in self.files)}"
+
+    @property
     def heading(self) -> str:
         return f"texts from the column {self.text!r}" + (f", labels from {self.label!r}" if self.label else "")
+
+    @property
+    def finding(self) -> str:
+        """How many rows and classes there are, and whether something is wrong with them."""
+        rows = " and ".join(f"{counted(file.rows, 'row')} in {shown_place(file.name)}" for file in self.files)
+        classes = f", {len(self.classes):,} class{'es' * (len(self.classes) != 1)}" if self.classes else ""
+        problems = f"{counted(len(self.findings), 'problem')} found" if self.findings else "no problems found"
+        return f"{rows}{classes}: {problems}."
 
     @property
     def unit(self) -> str:
@@ -173,10 +192,57 @@ class DataReport(Report, kind="data"):
         caption = more if len(names) > MAX_CLASSES else ""
         return Table(["class", "", *(file.name for file in self.files)], rows, caption, left=2, longest=300)
 
+    def charts(self) -> Iterator[Series]:
+        """A histogram of the lengths of texts for each file, with the same bars."""
+        step, count = bins([file.lengths[self.unit].values for file in self.files])
+        for file in self.files:
+            lengths, several = file.lengths[self.unit], len(self.files) > 1
+            texts = np.bincount(np.minimum(lengths.values // step, count), minlength=count + 1).tolist()
+            longer = f"{texts[count]:,} longer, up to {lengths.values.max():,}" if texts[count] else ""
+            yield Series(
+                title=f"Lengths in {self.unit}" + (f", {file.name}" if several else ""),
+                x_label=self.unit,
+                y_label="texts",
+                lines=[SeriesLine("texts", [i * step for i in range(count)], texts[:count], bars=True)],
+                marks=[Marks(f"limit {lengths.limit:,}", [lengths.limit + 1], alert=True)] if lengths.limit else [],
+                wide=not several,
+                note="; ".join(filter(None, [f"a bar for each {step} {self.unit}" if step > 1 else "", longer])),
+            )
+
+    def page_tables(self) -> Iterator[Table]:
+        """The problems with their locations; classes with bars, lengths with boxes, and columns, all of them."""
+        for finding in self.findings:
+            places = [" · ".join(map(shown_place, each.split(" · "))) for each in finding.locations[:PAGE_LOCATIONS]]
+            more = [f"… and {finding.count - len(places):,} more"] if places and finding.count > len(places) else []
+            if places:
+                yield Table(["where"], [[each] for each in places + more], finding.message, folded=True)
+        if self.classes:
+            rows = [[shown_label(name), *(_class_cell(file, name) for file in self.files)] for name in self.classes]
+            names = [file.name for file in self.files] if len(self.files) > 1 else ["rows"]
+            note = "A bar is the share of the rows" + (" of its file." if len(self.files) > 1 else ".")
+            yield Table(["class", *names], rows, "Rows per class", note=note)
+        if by_class := self.files[0].by_class:
+            of = f", {self.files[0].name}" if len(self.files) > 1 else ""
+            rows = [[shown_label(name), _length_cell(lengths)] for name, lengths in by_class.items()]
+            note = "A box holds the middle half of the texts, its line is the median; lines reach from 5% to 95%."
+            yield Table(["class", f"{self.unit}, median"], rows, f"Lengths by class{of}", note=note)
+        *_, lengths = self.tables()
+        yield replace(lengths, caption="Lengths", note="95%: the length that 95% of the texts do not exceed.")
+        columns = [
+            [file.name, name, kind, f"{file.gaps.get(name, 0):,}"]
+            for file in self.files
+            for name, kind in file.columns.items()
+        ]
+        first = int(len(self.files) == 1)  # one file: its name is that of the page
+        headings = ["file", "column", "holds", "rows without"]
+        yield Table(headings[first:], [row[first:] for row in columns], "Columns", left=3 - first)
+
+    def page_remarks(self) -> list[str]:
+        """The problems that have no location."""
+        return [finding.message for finding in self.findings if not finding.locations]
+
     def remarks(self) -> Iterator[str]:
         """The findings, each with the first of its locations."""
-        if not self.findings:
-            yield "No problems found."
         for finding in self.findings:
             yield f"! {finding.message}"
             locations = finding.locations[:MAX_LOCATIONS]
@@ -190,9 +256,27 @@ def _columns_of(file: FileReport) -> str:
     return ", ".join(f"{name} ({kind}{gaps.get(name, '')})" for name, kind in file.columns.items())
 
 
-def _class_cell(file: FileReport, name: str) -> str:
+def _class_cell(file: FileReport, name: str) -> IntervalCell:
     count = file.classes.get(name, 0)
-    return f"{count:,} · {count / file.class_total:.1%}"
+    share = count / max(file.class_total, 1)
+    return IntervalCell(f"{count:,} · {share:.1%}", share, from_zero=True)
+
+
+def _length_cell(lengths: Lengths) -> IntervalCell:
+    low, first, middle, third, high = (float(x) for x in np.quantile(lengths.values, [0.05, 0.25, 0.5, 0.75, 0.95]))
+    return IntervalCell(f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]", middle, low, high, box=(first, third))
+
+
+def bins(lengths: Sequence[np.ndarray]) -> tuple[int, int]:
+    """Width and number of the bars of histograms that are compared.
+
+    Where the longest 0.5% are far off, they have no bar.
+    """
+    largest = max((int(values.max(initial=1)) for values in lengths), default=1)
+    usual = max((int(np.quantile(values, 0.995, method="lower")) for values in lengths if len(values)), default=1)
+    end = largest if largest <= FAR_OFF * usual else usual
+    step = max(1, math.ceil(end / BINS))
+    return step, end // step + 1
 
 
 def inspect_rows(

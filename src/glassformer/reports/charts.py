@@ -24,6 +24,7 @@ class SeriesLine:
     faint: drawn pale behind the line after it, which smooths it
     dashed: as baselines are
     markers: a dot at each point
+    bars: a bar from zero at each point, as wide as the distance to the next one
     best: x of the point that is marked as the best
     """
 
@@ -37,6 +38,7 @@ class SeriesLine:
     faint: bool = False
     dashed: bool = False
     markers: bool = False
+    bars: bool = False
     best: float | None = None
 
     def __post_init__(self) -> None:
@@ -86,6 +88,7 @@ class Axis:
     """An axis of a trade-off.
 
     more: is more of it better? None: neither
+    ticks: values that are labelled where there is room for all; else round numbers
     """
 
     label: str
@@ -93,6 +96,7 @@ class Axis:
     _: KW_ONLY
     more: bool | None = None
     log: bool = False
+    ticks: Sequence[float] = ()
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,14 @@ def page(title: str, body: str, *, style: str, script: str = "", packed_style: s
 
     At its foot is the command that makes it, where a command does.
     """
+    shared = SCROLLING
     if command := command_line():
         body += f'\n<footer class="made-by">Made by <code>{escape(command)}</code></footer>'
-        style += FOOT
-    style += SCROLLING
+        shared += FOOT
+    if packed_style:
+        packed_style += shared
+    else:
+        style += shared
     policy = content_security_policy([style, packed_style], [LOADER, script] if script else [])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -209,7 +213,7 @@ def report_data(report: Display, wording: Callable[[str], str] = str) -> dict[st
         "charts": [_chart_data(chart) for chart in report.charts()],
         "tables": [_table_data(table) for table in report.page_tables()],
         "passages": list(map(_passages_data, report.passages())),
-        "remarks": [shown_text(wording(remark)) for remark in report.below],
+        "remarks": [shown_text(wording(remark)) for remark in report.page_remarks()],
     }
 
 
@@ -270,7 +274,8 @@ def _cell_data(cell: str) -> Any:
     if not isinstance(cell, IntervalCell):
         return shown_text(cell)
     ends = {name: _number(getattr(cell, name)) for name in ("value", "low", "high")}
-    return {"text": shown_text(cell), **ends, "signed": cell.signed}
+    shape = {"box": cell.box and _numbers(cell.box), "from_zero": cell.from_zero}
+    return {"text": shown_text(cell), **ends, "signed": cell.signed, **{key: x for key, x in shape.items() if x}}
 
 
 def _table_data(table: Table) -> dict[str, Any]:
@@ -283,6 +288,7 @@ def _table_data(table: Table) -> dict[str, Any]:
         "reference": table.reference,
         "baselines": list(table.baselines),
         "folded": table.folded,
+        "note": shown_text(table.note),
     }
 
 
@@ -352,7 +358,8 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
 
 
 def _axis_data(axis: Axis) -> dict[str, Any]:
-    return {"label": _label(axis.label), "unit": _label(axis.unit), "log": axis.log, "more": axis.more}
+    ticks = {"ticks": _numbers(axis.ticks)} if axis.ticks else {}
+    return {"label": _label(axis.label), "unit": _label(axis.unit), "log": axis.log, "more": axis.more, **ticks}
 
 
 def _line_data(line: SeriesLine) -> dict[str, Any]:
@@ -361,7 +368,7 @@ def _line_data(line: SeriesLine) -> dict[str, Any]:
         "group": _label(line.group),
         "x": [_axis_number(x) for x in line.x],
         **{name: _line_numbers(getattr(line, name)) for name in ("y", "low", "high")},
-        **{name: getattr(line, name) for name in ("faint", "dashed", "markers")},
+        **{name: getattr(line, name) for name in ("faint", "dashed", "markers", "bars")},
         "best": None if line.best is None else _axis_number(line.best),
     }
 

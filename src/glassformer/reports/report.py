@@ -89,6 +89,10 @@ class Display(ABC):
         """The tables of its page, where there is room for more than on a terminal."""
         return self.tables()
 
+    def page_remarks(self) -> Iterable[str]:
+        """The remarks of its page, which may have some of them as tables."""
+        return self.below
+
     def passages(self) -> Iterable[Passages]:
         """Texts side by side on its page, uncut."""
         return ()

@@ -86,19 +86,32 @@ class IntervalCell(str):
 
     value, low, high: the number and the ends of its interval, None where it has none
     signed: a difference: its interval leaves out zero or not, which is more to say than its place on a scale
+    box: ends of the middle half, drawn as a box; the value is the median
+    from_zero: an amount, such as a count: drawn as a bar from zero, on one scale with all such cells of its table
     """
 
     def __new__(
-        cls, text: str, value: float, low: float | None = None, high: float | None = None, *, signed: bool = False
+        cls,
+        text: str,
+        value: float,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        signed: bool = False,
+        box: tuple[float, float] | None = None,
+        from_zero: bool = False,
     ) -> Self:
         cell = super().__new__(cls, text)
         cell.value, cell.low, cell.high, cell.signed = value, low, high, signed
+        cell.box, cell.from_zero = box, from_zero
         return cell
 
     value: float
     low: float | None
     high: float | None
     signed: bool
+    box: tuple[float, float] | None
+    from_zero: bool
 
     @property
     def significant(self) -> bool:
@@ -120,6 +133,7 @@ class Table:
     reference: the row whose values a page marks in the bars of the others, as a dashed line
     baselines: rows that a page draws in grey
     folded: a page shows its caption alone at first
+    note: a sentence that a page shows below the caption
     """
 
     headings: Sequence[str]
@@ -133,6 +147,7 @@ class Table:
     reference: int | None = None
     baselines: Sequence[int] = ()
     folded: bool = False
+    note: str = ""
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""

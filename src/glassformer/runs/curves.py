@@ -19,7 +19,7 @@ import numpy as np
 
 from glassformer.files import counted
 from glassformer.reports.charts import Marks, Series, SeriesLine
-from glassformer.reports.page import page, report_page, shown_path
+from glassformer.reports.page import report_page, shown_path
 from glassformer.reports.page import write_page as write_html
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table, clock, number
@@ -38,8 +38,6 @@ MAX_VALIDATIONS = 2 * MAX_CHARTS * MAX_LISTED_STEPS
 MAX_NAMED_RUNS = 3  # in a title; of more it states the number
 MAX_RUN_COLUMNS = 4
 NOT_APPLIED = "not applied: its loss was not finite"
-ROWS, COLUMNS = 5, 7
-"""Ticks of an axis, about: few enough that labels do not overlap on a phone."""
 MAX_CHECKPOINT_MARKS = 200  # of a run
 TITLES = {
     "loss": "Loss",
@@ -181,12 +179,6 @@ class RunSettings(Display):
         return settings_tables(self.runs)
 
 
-def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str = "") -> str:
-    """A standalone page in the style of all pages of charts, and some of its own."""
-    shared = (STATIC / "page.css").read_text("utf-8")
-    return page(title, "\n".join(filter(None, body)), style=shared + style, script=script)
-
-
 def subtitle(runs: Sequence[RunHistory]) -> str:
     """How many steps runs have, and how long these took, as on top of a page."""
     alone = "excluding validation and checkpoints"
@@ -301,15 +293,6 @@ def _without_paths(value: Any) -> Any:
     return shown_path(value) if isinstance(value, str) else value
 
 
-def y_axis(low: float, high: float) -> str:
-    """The SVG of a y axis: a line across the chart and a label for each tick, in percent from the top."""
-    marks = ((f"{100 * (high - y) / (high - low):.2f}%", number(y)) for y in ticks(low, high, ROWS))
-    return "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{at}" y2="{at}"/><text x="-7" y="{at}">{text}</text>'
-        for at, text in marks
-    )
-
-
 def value_range(lines: Iterable[CurveLine]) -> tuple[float, float]:
     """The range of the y axis: all values of the lines, but of raw ones without the outermost hundredth."""
     ends: list[float] = []
@@ -320,15 +303,6 @@ def value_range(lines: Iterable[CurveLine]) -> tuple[float, float]:
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
     return float(low if 0 <= low < room else low - room), float(high + room)
-
-
-def ticks(low: float, high: float, count: int) -> list[float]:
-    """Axis ticks: about `count` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
-    # The slack is for decimals that binary fractions cannot hold: a tick at the very end of the axis counts.
-    rough = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = power * next(x for x in (1, 2, 5, 10) if x * power >= rough * 0.999)
-    return [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from glassformer.reports.page import report_page
 from glassformer.runs.curves import write_page
-from glassformer.training.trials import SearchResult, Trial, trials_page
+from glassformer.training.trials import SearchResult, Trial
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
 from tests.training.a_run import write_run
@@ -95,9 +96,9 @@ def test_the_trials_of_a_search(tab: Tabs, tmp_path: Path, check: Check) -> None
         )
         for i, state in enumerate(("complete", "pruned", "complete"))
     ]
-    (tmp_path / "trials.html").write_text(trials_page(SearchResult("f1", "maximize", trials)), "utf-8")
+    (tmp_path / "trials.html").write_text(report_page(SearchResult("f1", "maximize", trials)), "utf-8")
     page = tab(color_scheme="dark").goto(tmp_path / "trials.html")
-    assert page.locator("circle").count() == 3 * 4
+    assert page.locator(".trade-off-plot circle").count() == 3 * 3
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
         fits(page, f"{width} wide")

@@ -15,7 +15,6 @@ import soundfile
 import glassformer
 from glassformer.audio.listening import Sound, SoundExample, SoundMark
 from glassformer.data.report import inspect_rows
-from glassformer.data.report_page import report_html
 from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.compare.compare import compare
 from glassformer.evaluation.error_analysis.page import ErrorsPage
@@ -39,7 +38,7 @@ from glassformer.studies.cells import Cell, scored
 from glassformer.studies.report import Example, ReportOptions
 from glassformer.studies.summary import study_report
 from glassformer.tasks.metrics.metric import Interval
-from glassformer.training.trials import SearchResult, Trial, trials_page
+from glassformer.training.trials import SearchResult, Trial
 from tests.evaluation.judged_run import classified, report
 from tests.explorer.browser.samples import shaped, words
 from tests.explorer.browser.tab import Tab
@@ -71,7 +70,7 @@ def curves_page(folder: Path) -> Path:
 
 def search_page(folder: Path) -> Path:
     trials = [Trial(0, {EVIL: EVIL}, {EVIL: 1.0}, "complete", 1.0), Trial(1, {EVIL: "b"}, {}, "failed", 1.0, EVIL)]
-    return write_page(folder / "page.html", trials_page(SearchResult(EVIL, "minimize", trials)))
+    return write_page(folder / "page.html", report_page(SearchResult(EVIL, "minimize", trials)))
 
 
 def compared_page(folder: Path) -> Path:
@@ -83,7 +82,7 @@ def compared_page(folder: Path) -> Path:
 
 def data_page(folder: Path) -> Path:
     rows = InMemoryRows([{"text": f"{EVIL} {i // 2}", "label": EVIL if i % 3 else "b"} for i in range(12)], name=EVIL)
-    return write_page(folder / "page.html", report_html(inspect_rows({EVIL: rows}, text="text", label="label")))
+    return write_page(folder / "page.html", report_page(inspect_rows({EVIL: rows}, text="text", label="label")))
 
 
 def study_html(folder: Path) -> Path:

@@ -7,7 +7,7 @@
 
 import type { ComponentChild } from "preact";
 
-const SVG = new Set(["svg", "g", "line", "path", "circle", "text", "title"]);
+const SVG = new Set(["svg", "g", "line", "path", "circle", "rect", "text", "title"]);
 
 type Properties = Record<string, unknown> & { children?: unknown };
 

@@ -22,7 +22,7 @@ function TradeOffs({ charts }: { charts: TradeOffData[] }) {
 
 /** What the bars of tables mean. */
 export function barsHint(tables: TableData[]): string {
-  const drawn = tables.filter(hasBars);
+  const drawn = tables.filter((table) => hasBars(table) && !table.note); // a note says it for its own
   if (drawn.length === 0) return "";
   const scales = drawn.flatMap((table) => table.headings.map((_, column) => scaleOf(table, column)));
   const marked = drawn.find((table) => table.reference !== null && table.rows.length > 1);
@@ -71,8 +71,8 @@ function Passages({ passages }: { passages: PassagesData }) {
   );
 }
 
-/** A narrow table can be next to another; the first one with bars, of the main amount, is as wide as the page. */
-const narrow = (table: TableData, i: number): boolean => table.headings.length <= 3 && !(i === 0 && hasBars(table));
+/** A narrow table can be next to another; a list, and the first table with bars, of the main amount, are as wide as the page. */
+const narrow = (table: TableData, i: number): boolean => table.headings.length > 1 && table.headings.length <= 3 && !(i === 0 && hasBars(table));
 
 export function Report({ report, titled }: { report: ReportData; titled: boolean }) {
   const series = report.charts.filter((chart): chart is SeriesData => chart.type === "series");

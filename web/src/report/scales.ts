@@ -63,7 +63,7 @@ export function extent(lines: LineData[], from: number, to: number, log: boolean
     high = Math.max(high, values[values.length - 1 - (line.faint ? outer : 0)]);
   }
   if (low > high) return [log ? 0.1 : 0, 1];
-  return padded(low, high, log);
+  return padded(lines.some(({ bars }) => bars) && !log ? Math.min(low, 0) : low, high, log);
 }
 
 /** A range with a margin; from zero, where it comes near. */

@@ -14,6 +14,7 @@ const COLOURS = 8;
 const TICKS = { rows: 5, columns: 7 };
 const MARGIN = 1.02; // an axis from zero ends a little after the last step, for its dot
 const VALUES = 60; // rows of the table of values
+const BARS = uPlot.paths.bars!({ size: [0.9, Infinity], align: 1 });
 
 interface State {
   from: number;
@@ -47,7 +48,8 @@ export const placesOf = (lines: LineData[]): number[] => lines.reduce<number[]>(
 
 /** The range of x over all charts; of whole numbers from zero. */
 export function wholeRange(charts: SeriesData[]): [number, number] {
-  const all = charts.flatMap((chart) => chart.lines.filter(({ x }) => x.length).flatMap(({ x }) => [x[0], x[x.length - 1]]));
+  const ends = ({ x, bars }: LineData) => [x[0], x[x.length - 1], ...(bars && x.length > 1 ? [2 * x[x.length - 1] - x[x.length - 2]] : [])];
+  const all = charts.flatMap((chart) => chart.lines.filter(({ x }) => x.length).flatMap(ends));
   const [low, high] = [Math.min(...all), Math.max(...all)];
   if (all.length === 0) return [0, 1];
   if (charts[0].log_x) return low === high ? [low / 2, high * 2] : [low * (low / high) ** 0.04, high * (high / low) ** 0.04];
@@ -101,7 +103,7 @@ class Chart {
     const list = element("ul", { class: "series-legend" });
     const several = new Set(this.data.lines.map(({ group }) => group)).size > 1;
     this.data.lines.forEach((line, i) => {
-      const look = line.faint ? "faint" : line.markers ? "markers" : line.dashed ? "dashed" : "line";
+      const look = line.bars ? "bars" : line.faint ? "faint" : line.markers ? "markers" : line.dashed ? "dashed" : "line";
       const swatch = element("span", { class: "swatch" });
       const value = element("b");
       const button = element("button", { "aria-pressed": "true", title: "Show or hide it" }, swatch, element("span", {}, line.name), value);
@@ -179,7 +181,8 @@ class Chart {
       const colour = this.lineColour(line);
       series.push({
         show: visible.has(line), spanGaps: true, stroke: colour, alpha: line.faint ? 0.35 : 1, width: line.faint ? 1 : 2,
-        dash: line.dashed ? [6, 4] : undefined, points: { show: line.markers || line.x.length === 1, size: 7, fill: colour },
+        dash: line.dashed ? [6, 4] : undefined, points: { show: !line.bars && (line.markers || line.x.length === 1), size: 7, fill: colour },
+        ...(line.bars ? { paths: BARS, fill: colour } : {}),
       });
       if (!(line.low && line.high)) continue;
       for (let i = 0; i < 2; i++) series.push({ show: visible.has(line), spanGaps: true, width: 0, points: { show: false } });

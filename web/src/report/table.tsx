@@ -48,11 +48,14 @@ interface Scale {
   high: number;
   signed: boolean;
   reference: number | null;
+  /** Bars from zero, whose numbers are in words next to them: without an axis. */
+  fromZero: boolean;
 }
 
 /** The scale of a column of bars; null: a column of texts. Where amounts and differences are mixed, amounts are drawn. */
 export function scaleOf(table: TableData, column: number): Scale | null {
   const cells = table.rows.map((row) => row[column]).filter((cell): cell is IntervalCell => typeof cell === "object");
+  if (cells.some((cell) => cell.from_zero)) return { low: 0, high: largest(table), signed: false, reference: null, fromZero: true };
   const amounts = cells.filter((cell) => !cell.signed);
   const drawn = amounts.length > 0 ? amounts : cells;
   if (!drawn.some((cell) => finite(cell.value) && (finite(cell.low) || finite(cell.high)))) return null;
@@ -60,13 +63,20 @@ export function scaleOf(table: TableData, column: number): Scale | null {
   const reference = table.reference === null ? undefined : table.rows[table.reference]?.[column];
   const signed = amounts.length === 0;
   const marked = signed ? 0 : typeof reference === "object" && finite(reference.value) ? reference.value : null;
-  return { low, high, signed, reference: marked };
+  return { low, high, signed, reference: marked, fromZero: false };
 }
 
-const across = (scale: Scale, x: number): string => `${((100 * (x - scale.low)) / (scale.high - scale.low)).toFixed(2)}%`;
+/** The largest amount of all bars from zero. */
+const largest = (table: TableData): number =>
+  table.rows.flat().reduce((most, cell) => (typeof cell === "object" && cell.from_zero && finite(cell.value) ? Math.max(most, cell.value) : most), 0) || 1;
+
+const wide = (scale: Scale, length: number): string => `${((100 * length) / (scale.high - scale.low)).toFixed(2)}%`;
+const across = (scale: Scale, x: number): string => wide(scale, x - scale.low);
 
 function Bar({ cell, scale }: { cell: IntervalCell; scale: Scale }) {
   if (!finite(cell.value)) return <svg aria-hidden="true" />;
+  if (scale.fromZero) return <svg aria-hidden="true"><rect class="amount" y="20%" height="60%" width={across(scale, cell.value)} rx="2" /></svg>;
+  const box = cell.box?.every(finite) ? cell.box.map((x) => x as number) : null;
   const whole = finite(cell.low) && finite(cell.high); // one end that is not finite leaves out both
   const [start, end] = (whole ? [cell.low, cell.high] : [cell.value, cell.value]).map((x) => across(scale, x as number));
   return (
@@ -78,7 +88,12 @@ function Bar({ cell, scale }: { cell: IntervalCell; scale: Scale }) {
         <line class="reference" x1={across(scale, scale.reference)} x2={across(scale, scale.reference)} y1="0" y2="100%" />
       )}
       <line class="range" x1={start} x2={end} y1="50%" y2="50%" />
-      <circle class="mean" cx={across(scale, cell.value)} cy="50%" r="4.5" />
+      {box && <rect class="box" x={across(scale, box[0])} width={wide(scale, box[1] - box[0])} y="22%" height="56%" rx="2" />}
+      {box ? (
+        <line class="median" x1={across(scale, cell.value)} x2={across(scale, cell.value)} y1="22%" y2="78%" />
+      ) : (
+        <circle class="mean" cx={across(scale, cell.value)} cy="50%" r="4.5" />
+      )}
     </svg>
   );
 }
@@ -214,9 +229,9 @@ export function Grid({ table, label }: { table: TableData; label: string }) {
             <tr>{headings as never}</tr>
           </thead>
           {body as never}
-          {scales.some((scale) => scale !== null) && (
+          {scales.some((scale) => scale && !scale.fromZero) && (
             <tfoot aria-hidden="true">
-              <tr>{scales.map((scale, column) => (scale === null ? <td /> : <Axis scale={scale} longest={longest(table, column)} />))}</tr>
+              <tr>{scales.map((scale, column) => (scale === null || scale.fromZero ? <td /> : <Axis scale={scale} longest={longest(table, column)} />))}</tr>
             </tfoot>
           )}
         </table>
@@ -236,16 +251,19 @@ export const hasBars = (table: TableData): boolean => table.headings.some((_, co
 export function TableCard({ table, whole }: { table: TableData; whole: boolean }) {
   const grid = <Grid table={table} label={table.caption || "table"} />;
   const heading = table.caption && <h2>{table.caption}</h2>;
+  const note = table.note && <p class="remark">{table.note}</p>;
   return (
     <section class={`card${whole ? " whole" : ""}`}>
       {table.folded ? (
         <details>
           <summary>{heading || "Table"}</summary>
+          {note}
           {grid}
         </details>
       ) : (
         <>
           {heading}
+          {note}
           {grid}
         </>
       )}

@@ -11,6 +11,7 @@ import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeO
 const ROWS = 5;
 const COLUMNS = 6;
 const SIZE = 1000;
+const GAP_OF_TICKS = 0.14; // of the width, on a phone too
 const COLOURS = 8; // of the style sheet, as for lines
 const RADIUS = { least: 5, most: 13 };
 
@@ -38,7 +39,9 @@ export function scaleOf(cells: IntervalCell[], axis: AxisData, count: number): S
   const [low, high] = ends.length ? padded(Math.min(...ends), Math.max(...ends), axis.log) : [axis.log ? 0.1 : 0, 1];
   const scale = axis.log ? Math.log : (x: number) => x;
   const share = (x: number) => (scale(x) - scale(low)) / (scale(high) - scale(low));
-  return { ticks: ticks(low, high, count, axis.log), share };
+  const wanted = [...(axis.ticks ?? [])].sort((a, b) => a - b);
+  const room = wanted.length > 0 && wanted.every((x, i) => i === 0 || share(x) - share(wanted[i - 1]) >= GAP_OF_TICKS);
+  return { ticks: room ? wanted : ticks(low, high, count, axis.log), share };
 }
 
 export const axisName = (axis: AxisData): string =>
@@ -53,7 +56,7 @@ const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 export function tableOf(data: TradeOffData): TableData {
   return {
     caption: data.title, headings: ["", axisName(data.x), axisName(data.y)], left: 1, shades: null, reference: null,
-    rows: data.points.map((point) => [point.name, point.x, point.y]), folded: false,
+    rows: data.points.map((point) => [point.name, point.x, point.y]), folded: false, note: "",
     baselines: data.points.flatMap((point, i) => (point.baseline ? [i] : [])),
   };
 }
@@ -112,7 +115,7 @@ const draw: DrawTradeOff = (data, Grid) => {
   );
   new ResizeObserver(() => place(plot)).observe(plot);
   return (
-    <figure class="card whole">
+    <figure class="card trade-off">
       <figcaption>
         <h2>{data.title}</h2>
       </figcaption>

@@ -11,6 +11,10 @@ export interface IntervalCell {
   low: Value;
   high: Value;
   signed: boolean;
+  /** Ends of the middle half. */
+  box?: [Value, Value];
+  /** Drawn as a bar from zero. */
+  from_zero?: true;
 }
 
 export type Cell = string | IntervalCell;
@@ -27,6 +31,8 @@ export interface TableData {
   reference: number | null;
   baselines: number[];
   folded: boolean;
+  /** A sentence below the caption. */
+  note: string;
 }
 
 export interface LineData {
@@ -39,6 +45,7 @@ export interface LineData {
   faint: boolean;
   dashed: boolean;
   markers: boolean;
+  bars: boolean;
   best: number | null;
 }
 
@@ -69,6 +76,8 @@ export interface AxisData {
   log: boolean;
   /** Whether more is better; null: neither. */
   more: boolean | null;
+  /** Values that are labelled where there is room for all. */
+  ticks?: number[];
 }
 
 export interface PointData {

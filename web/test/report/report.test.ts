@@ -12,10 +12,10 @@ const interval = (value: number | string, low: number | null = null, high: numbe
   text: `${value}`, value, low, high, signed,
 });
 const table = (rows: Cell[][], more: Partial<TableData> = {}): TableData => ({
-  caption: "", headings: rows[0].map(() => ""), rows, left: 1, shades: null, reference: null, baselines: [], folded: false, ...more,
+  caption: "", headings: rows[0].map(() => ""), rows, left: 1, shades: null, reference: null, baselines: [], folded: false, note: "", ...more,
 });
 const line = (name: string, x: number[], y: (number | string)[], more: Partial<LineData> = {}): LineData => ({
-  name, group: "", x, y, low: null, high: null, faint: false, dashed: false, markers: false, best: null, ...more,
+  name, group: "", x, y, low: null, high: null, faint: false, dashed: false, markers: false, bars: false, best: null, ...more,
 });
 const series = (lines: LineData[], more: Partial<SeriesData> = {}): SeriesData => ({
   type: "series", title: "t", x_label: "step", y_label: "", log_x: false, log_y: false, wide: false, folded: false, note: "", lines, marks: [], ...more,
@@ -136,4 +136,24 @@ test("lines of a page get back the x values that they share", () => {
   const { lines } = page.reports[0].charts[0] as SeriesData;
   assert.deepEqual(lines.map(({ x }) => x), [[10, 15, 20, 25], [1, 2, 4, 9], [10, 15, 20, 25]]);
   assert.ok(!("axes" in page));
+});
+
+test("amounts are bars from zero on one scale of their table, without an axis", () => {
+  const amount = (value: number): IntervalCell => ({ ...interval(value), from_zero: true });
+  const shares = table([["a", amount(0.75), amount(0.1)], ["b", amount(0.25), amount(0.9)]]);
+  assert.deepEqual([1, 2].map((column) => scaleOf(shares, column)), Array(2).fill({ low: 0, high: 0.9, signed: false, reference: null, fromZero: true }));
+  assert.equal(hasBars(shares), true);
+});
+
+test("bars begin at zero, and the range ends after the last one", () => {
+  const histogram = line("texts", [0, 5, 10], [4, 9, 2], { bars: true });
+  assert.equal(extent([histogram], 0, 15, false)[0], 0);
+  assert.ok(wholeRange([series([histogram])])[1] >= 15);
+});
+
+test("values that were tried are labelled where there is room for all", () => {
+  const cells = [1e-4, 2e-4, 9e-4].map((x) => interval(x));
+  const axis = { label: "rate", unit: "", log: true, more: null };
+  assert.deepEqual(tradeOffScale(cells, { ...axis, ticks: [2e-4, 1e-4, 9e-4] }, 6).ticks, [1e-4, 2e-4, 9e-4]);
+  assert.ok(!tradeOffScale(cells, { ...axis, ticks: [1e-4, 1.01e-4] }, 6).ticks.includes(1.01e-4));
 });
