@@ -90,7 +90,7 @@ def _precisions_in_task(options: BenchOptions, opened: Sequence[_Opened]) -> lis
     Raises: ConfigError: there is no such precision, or a model can be in none of those asked for.
     """
     chosen: list[list[str | None]] = []
-    for name, task, _ in opened:
+    for name, task in opened:
         network = task.model.network
         possible = possible_precisions(network)
         if options.precision is None:
@@ -112,12 +112,12 @@ def _precisions_in_task(options: BenchOptions, opened: Sequence[_Opened]) -> lis
 
 def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, format: Mapping[str, Any]) -> Comparison:
     """Latency of single rows, size and metrics of each model in each precision; all get the same rows in one order."""
-    opened = _with_names([_opened(model, options) for model in models], models)
+    run = next((open_run(model) for model in models if Path(model, CONFIG).is_file()), None)
+    opened = _with_names([_opened(model, options, run) for model in models], models)
     precisions, first = _precisions_in_task(options, opened), opened[0]
     if other := next((one for one in opened if one[1].METRIC != first[1].METRIC), None):
-        by = [f"{name} by {task.METRIC}" for name, task, _ in (first, other)]
+        by = [f"{name} by {task.METRIC}" for name, task in (first, other)]
         raise ConfigError(f"these models have different main metrics: {', '.join(by)}")
-    run = next((run for *_, run in opened if run is not None), None)
     if options.data:
         of_run = {} if run is None else run.config.data.format
         rows = read_rows(list(options.data), **(format or of_run))
@@ -131,7 +131,7 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     runs = sum(map(len, precisions))
     timed: TimedSystem | None = None
     with bar("measuring, rows", runs * (WARM_UP + options.runs + len(rows))) as advance:
-        for (name, task, _), own_precisions in zip(opened, precisions, strict=True):
+        for (name, task), own_precisions in zip(opened, precisions, strict=True):
             for precision in own_precisions:
                 settings: dict[str, Any] = {"runs": options.runs, "seed": options.seed, "advance": advance}
                 own = measure(task, precision, rows, timed=timed, **settings)
@@ -159,36 +159,43 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
     )
 
 
-_Opened = tuple[str, Task, TrainedRun | None]
+_Opened = tuple[str, Task]
+"""Its name, and its task."""
 
 
 def _with_names(opened: Sequence[_Opened], models: Sequence[str]) -> list[_Opened]:
     """Models whose folders are called alike, such as a/model and b/model, by as much of their paths as differs."""
-    names = [name for name, *_ in opened]
+    names = [name for name, _ in opened]
     paths = [Path(model).absolute().parts for model in models]
     for i, name in enumerate(names):
         alike = [path for other, path in zip(names, paths, strict=True) if other == name]
         if len(set(alike)) > 1:
             depth = next(n for n in range(1, len(paths[i]) + 1) if sum(x[-n:] == paths[i][-n:] for x in alike) == 1)
-            opened = [*opened[:i], ("/".join(paths[i][-depth:]), *opened[i][1:]), *opened[i + 1 :]]
+            opened = [*opened[:i], ("/".join(paths[i][-depth:]), opened[i][1]), *opened[i + 1 :]]
     return list(opened)
 
 
-def _opened(source: str, options: BenchOptions) -> _Opened:
+def _opened(source: str, options: BenchOptions, run: TrainedRun | None) -> _Opened:
     """A run folder, or a model with a head for the task; with its name.
 
-    Raises: ConfigError: a model without a task, a run of another. WeightsError: a model without the head.
+    Args:
+        run: another of the models, whose task, columns and options are those of models that are no run, such as
+            variants of it
+    Raises: ConfigError: a run of another task. WeightsError: a model without the head.
         UnsupportedError: a classifier that is no network.
     """
     check_network(source)
-    if (Path(source) / CONFIG).is_file():
-        run = open_run(source)
-        if options.task is not None and task_name(options.task) != run.config.task:
-            raise ConfigError(f"{source}: is a run of {run.config.task!r}, not of {options.task!r}; leave --task out")
-        return run_name(run.folder), run.task_for_evaluation(), run
-    if options.task is None:
-        raise ConfigError(f"{source}: is no run folder; name the task of the model: --task classify")
-    return Path(source).name, trained_task(source, options.task, options.columns).for_evaluation(), None
+    if Path(source, CONFIG).is_file():
+        own = open_run(source)
+        if options.task is not None and task_name(options.task) != own.config.task:
+            raise ConfigError(f"{source}: is a run of {own.config.task!r}, not of {options.task!r}; leave --task out")
+        return run_name(own.folder), own.task_for_evaluation()
+    if run is None:
+        assert options.task is not None  # else models that are no run have been benchmarked without a task
+        return Path(source).name, trained_task(source, options.task, options.columns).for_evaluation()
+    columns = {**run.config.data.columns, **options.columns}
+    task = trained_task(source, run.config.task, columns, run.config.task_options)
+    return Path(source).name, task.for_evaluation(**run.config.evaluation)
 
 
 PAIRED_TIMES = (

@@ -97,6 +97,9 @@ def test_variants_of_a_model_each_as_it_is_stored(
         assert re.search(rf"^{name} +\d", out, re.MULTILINE), name
     costs = out.partition("costs")[2]
     assert costs.split()[:7] == ["rows", "MB", "median,", "p95", "speed", "ms", "a"]
+    # next to a run its task, columns and rows are known
+    code, out, _ = typed(capsys, folders[2], run, "--runs", 1)
+    assert code == 0 and len(re.findall(r"^(?:int8|run) +[╶\d]", out, re.MULTILINE)) == 4, out
     # a precision that one of them cannot be in is refused before anything is measured
     code, out, err = typed(capsys, *words, "--precision", "fp16")
     assert code == 2 and not out
