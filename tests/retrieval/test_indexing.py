@@ -132,7 +132,7 @@ def test_what_is_not_read_is_listed(folder: Path, tmp_path: Path, encoder: Model
     (folder / "empty.txt").write_text("")
     report = index_folder(folder, tmp_path / "store", encoder, files=DocumentOptions(max_bytes=20_000))
     assert {x.file for x in report.unread} == {"noise.txt", "large.txt", "empty.txt"}
-    assert all(x.reason for x in report.unread)
+    assert all(x.reason for x in report.unread) and (report.max_bytes, report.max_seconds) == (20_000, 60.0)
     assert [x.file for x in indexing.report_of(open_folder(tmp_path / "store"), "s").unread] == sorted(
         x.file for x in report.unread
     )
@@ -298,6 +298,17 @@ def test_below_a_folder_that_cannot_be_listed_nothing_is_removed(
 def test_an_unknown_language_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must be a code such as en"):
         index_folder(folder, tmp_path / "store", options=StoreOptions(language="english!"))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(("size", "limit"), [(50, 40), (1_000, None), (3, None)])
+def test_a_size_that_the_model_does_not_embed_is_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, encoder: Model, monkeypatch: pytest.MonkeyPatch, size: int, limit: int | None
+) -> None:
+    if limit is not None:  # it embeds fewer tokens than its tokenizer and its positions allow
+        monkeypatch.setattr(encoder.embedder, "max_seq_length", limit)
+    with pytest.raises(ConfigError, match=rf"size={size} (is more than the {limit or 64} tokens|leaves).*; give "):
+        index_folder(folder, tmp_path / "store", encoder, options=StoreOptions(size=size, overlap=0))
     assert not (tmp_path / "store").exists()
 
 

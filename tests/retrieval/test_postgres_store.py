@@ -107,7 +107,7 @@ def test_what_is_no_store(new_database: Callable[[], str], store: PostgresStore)
 
 
 def test_tables_that_are_gone(store: PostgresStore) -> None:
-    store.database.run(f"DROP SCHEMA {store.tables} CASCADE")
+    store.database.run(f"DROP SCHEMA {store.schema} CASCADE")
     with pytest.raises(DataError, match=r"its tables are gone: .*open it again"):
         store.search_words("lighthouse", 5)
 

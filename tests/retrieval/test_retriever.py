@@ -37,6 +37,11 @@ def retriever(tmp_path_factory: pytest.TempPathFactory, encoder: Model) -> Retri
 QUESTION = "When was the lighthouse built?"
 
 
+def test_it_shows_itself_in_a_notebook(retriever: Retriever) -> None:
+    assert repr(retriever) == f"Retriever({retriever.store!r})"
+    assert retriever._repr_html_() == retriever.store._repr_html_() and "documents" in retriever._repr_html_()
+
+
 def test_fusion_is_its_formula(retriever: Retriever) -> None:
     options = RetrievalOptions(top=50, dense_weight=0.25)
     words = [x.id for x in retriever.search(QUESTION, RetrievalOptions(top=50, method="bm25")).matches]

@@ -46,13 +46,18 @@ def test_what_is_no_store(tmp_path: Path) -> None:
         open_folder(tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["cut", "zeros", "text"])
+@pytest.mark.parametrize("damage", ["cut", "zeros", "text", "empty"])
 def test_a_damaged_database(store: SqliteStore, damage: str) -> None:
     store.close()
     file = store.folder / store.file
     data = file.read_bytes()
     file.write_bytes(
-        {"cut": data[: len(data) // 2], "zeros": data[:100] + bytes(len(data) - 100), "text": b"hello" * 99}[damage]
+        {
+            "cut": data[: len(data) // 2],
+            "zeros": data[:100] + bytes(len(data) - 100),
+            "text": b"hello" * 99,
+            "empty": b"",
+        }[damage]
     )
     with pytest.raises(DataError, match="damaged, or was copied in part"):
         opened = open_folder(store.folder)

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,12 @@ def test_two_names_of_one_content(store: Store) -> None:
     store.remove(["copy.md"])
     assert store.counts() == Counts(0, 0, 0)
     assert store.search_words("lighthouse", 5) == [] and store.search_vectors(np.ones(4), 5) == []
+
+
+def test_it_shows_itself_in_a_notebook(store: Store) -> None:
+    assert repr(store) == f"{type(store).__name__}({store.place!r}, model={store.settings.model!r})"
+    shown = store._repr_html_()
+    assert ">3</td>" in shown and f">{store.settings.model}</td>" in shown and escape(store.place) in shown
 
 
 def test_a_changed_document_is_switched_when_its_content_is_complete(store: Store) -> None:

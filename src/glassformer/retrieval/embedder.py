@@ -94,7 +94,9 @@ def settings_of(options: StoreOptions, model: Model | None, revision: str | None
     Args:
         options: its passages
         model: embeds them; None = search by words alone
-    Raises: UnsupportedError: a model whose vectors are compared by their distance. ConfigError: an unknown language.
+    Raises:
+        UnsupportedError: a model whose vectors are compared by their distance
+        ConfigError: an unknown language, or passages longer than the texts that the model embeds
     """
     settings = StoreSettings(
         model=options.model, revision=revision, size=options.size or PASSAGE_TOKENS, overlap=options.overlap,
@@ -108,6 +110,10 @@ def settings_of(options: StoreOptions, model: Model | None, revision: str | None
             f"the model compares vectors by {model.similarity_fn_name}; a store compares them by cosine or dot product"
         )
     limit = model.max_seq_length
+    if limit is not None and (options.size or 0) > limit:  # the rest of each would not be embedded
+        raise ConfigError(
+            f"size={options.size} is more than the {limit} tokens that the model embeds; give {limit} or less"
+        )
     prompts = model.pooling.prompts if isinstance(model.pooling, PoolingSettings) else {}
     prompt = next((prompts[name] for name in PROMPTS_OF_DOCUMENTS if name in prompts), "")
     vector = np.asarray(model.encode_query([PROBE]))

@@ -42,7 +42,7 @@ from glassformer.retrieval.options import (
 )
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.postgres_database import shown_address
-from glassformer.retrieval.splitter import split
+from glassformer.retrieval.splitter import Cutter, split
 from glassformer.retrieval.store import ContentBatch, Store
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
@@ -74,6 +74,7 @@ class StoreReport(Report, kind="store"):
     replaced: why the passages of all files were made again, such as another size; "" = they were not
     warning: what may be wrong with the store as a whole; "" = nothing
     unread: files that were not read, or not all of them
+    max_bytes, max_seconds: of a file, by which the last indexing read it; None = nothing was indexed
     """
 
     store: str
@@ -86,6 +87,8 @@ class StoreReport(Report, kind="store"):
     replaced: str = ""
     warning: str = ""
     unread: list[Unread] = field(default_factory=list)
+    max_bytes: int | None = None
+    max_seconds: float | None = None
 
     @property
     def caption(self) -> str:
@@ -164,10 +167,12 @@ def index_folder(
         raise DataError(
             f"{store}: the documents are in this folder; give the store one of its own, such as {folder}.store"
         )
-    options = options or StoreOptions()
+    options, files = options or StoreOptions(), files or DocumentOptions()
     if options.model is None and model is not None and model.folder is not None:
         options = replace(options, model=str(model.folder))
     settings = settings_of(options, model, revision)
+    tokenizer = counting_words() if model is None else model.tokenizer
+    Cutter(tokenizer, options, settings.prompt)  # a size that cannot be is refused before anything is written
     with writing_store(store, settings) as opened:
         embed: Embed | None = None if model is None else PassageEmbedder(model, settings).groups
         if embed is not None and workers is not None and (workers.workers or workers.ray):
@@ -179,13 +184,13 @@ def index_folder(
             same = answering.settings.continues(opened.settings)
             replaced = "" if same else opened.settings.differences(answering.settings)
             documents = {} if same else answering.documents()
-        tokenizer = counting_words() if model is None else model.tokenizer
-        indexing = Indexing(opened, tokenizer, embed, files or DocumentOptions(), documents)
+        indexing = Indexing(opened, tokenizer, embed, files, documents)
         start = time.perf_counter()
         indexing.run(root, bar, leave_out=own)
         return report_of(
             opened, store, changes=dict(indexing.changes), embedded=indexing.embedded,
             seconds=time.perf_counter() - start, replaced=replaced, warning=opened.settings.stems_note(),
+            max_bytes=files.max_bytes, max_seconds=files.seconds,
         )  # fmt: skip
 
 

@@ -138,7 +138,7 @@ def create_tables(database: PostgresDatabase, settings: StoreSettings) -> Postgr
     store = PostgresStore(database, f"passages_{settings.digest()}", settings)
     if tables is None:
         store.switch()
-    _remove_tables(database, {tables, store.tables})
+    _remove_tables(database, {tables, store.schema})
     return store
 
 
@@ -170,7 +170,7 @@ class PostgresStore(Store):
     """A store in a schema of a PostgreSQL database.
 
     database: its connection
-    tables: the schema
+    schema: its tables are in it
 
     Args:
         settings: of a new store; None = it is there
@@ -178,24 +178,25 @@ class PostgresStore(Store):
 
     NUMBERS = ">f2"
 
-    def __init__(self, database: PostgresDatabase, tables: str, settings: StoreSettings | None = None) -> None:
+    def __init__(self, database: PostgresDatabase, schema: str, settings: StoreSettings | None = None) -> None:
         super().__init__()
-        self.database, self.tables, self._lock = database, tables, database.lock
+        self.database, self.schema, self._lock = database, schema, database.lock
+        self.place = database.shown
         if settings is not None:
             with self._transaction():
                 self._create(settings)
-        database.search_in(tables, *self._places_of_vector())
+        database.search_in(schema, *self._places_of_vector())
         self.settings = parse(StoreSettings, self._get("settings"))
 
     def _create(self, settings: StoreSettings) -> None:
         run = self.database.run
-        if run("SELECT to_regclass(?)", (f"{self.tables}.settings",))[0][0] is not None:
+        if run("SELECT to_regclass(?)", (f"{self.schema}.settings",))[0][0] is not None:
             return
         if (encoding := run("SHOW server_encoding")[0][0]) != "UTF8":
             raise DataError(f"{self.database.shown}: the database is in {encoding}; make one in UTF8: createdb -E UTF8")
         kind = f"{self._vector_schema()}.halfvec({settings.width})" if settings.width else "bytea"
-        run(f"CREATE SCHEMA {self.tables}")
-        run(f"SET LOCAL search_path TO {self.tables}")
+        run(f"CREATE SCHEMA {self.schema}")
+        run(f"SET LOCAL search_path TO {self.schema}")
         for statement in SCHEMA.strip().removesuffix(";").split(";\n"):
             run(statement.replace("{vector}", kind))
         storage = "PLAIN" if settings.width <= MAX_PLAIN_WIDTH else "EXTERNAL"
@@ -295,7 +296,7 @@ class PostgresStore(Store):
             self._run("CREATE SCHEMA IF NOT EXISTS glassformer")
             self._run("CREATE TABLE IF NOT EXISTS glassformer.store(version integer NOT NULL, tables text NOT NULL)")
             self._run("DELETE FROM glassformer.store")
-            self._run("INSERT INTO glassformer.store(version, tables) VALUES(?, ?)", (VERSION, self.tables))
+            self._run("INSERT INTO glassformer.store(version, tables) VALUES(?, ?)", (VERSION, self.schema))
 
     # ------------------------------------------------------------------------------------------------- reading
 

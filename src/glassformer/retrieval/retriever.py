@@ -32,7 +32,7 @@ from glassformer.files.schema import Schema
 from glassformer.inspect.token_match import max_similarity
 from glassformer.model import Model, load
 from glassformer.reports.charts import Passages
-from glassformer.reports.report import Report
+from glassformer.reports.report import Display, Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.embedder import PassageEmbedder, unloadable
 from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words, with_words
@@ -162,7 +162,7 @@ class Rankings(NamedTuple):
         return self.ranking(next((name for name in ("rerank", "late") if name in self.scores), self.method))
 
 
-class Retriever:
+class Retriever(Display):
     """Searches a store.
 
     store: that is searched
@@ -186,6 +186,13 @@ class Retriever:
         self.embedder = (
             None if model is None or store.settings.model is None else PassageEmbedder(model, store.settings)
         )
+
+    def __repr__(self) -> str:
+        return f"Retriever({self.store!r}" + (")" if self.reranker is None else ", with a re-ranker)")
+
+    def tables(self) -> list[Table]:
+        """How much its store holds, and what its passages were made with."""
+        return self.store.tables()
 
     @classmethod
     def open(

@@ -61,7 +61,7 @@ def split(
         prompt: what the model puts before each; its tokens count
     Raises: ConfigError: passages that the model cannot read, or without room for text.
     """
-    cutter = _Cutter(tokenizer, options or PassageOptions(), prompt)
+    cutter = Cutter(tokenizer, options or PassageOptions(), prompt)
     encoded = _tokenised(document, tokenizer)
     newlines = array("i", (match.start() for match in re.finditer("\n", document.text)) if document.verbatim else ())
     for part, end in document.spans():
@@ -132,14 +132,19 @@ class _TokenStarts:
 # ── where passages begin and end ───────────────────────────────────────────────────────────────────────────
 
 
-class _Cutter:
-    """Cuts parts into passages for one tokenizer."""
+class Cutter:
+    """Cuts parts into passages for one tokenizer.
+
+    Raises: ConfigError: passages that the model cannot read, or without room for text.
+    """
 
     def __init__(self, tokenizer: Tokenizer, options: PassageOptions, prompt: str) -> None:
         limit = tokenizer.model_max_length
         self.size = options.size or min(PASSAGE_TOKENS, limit or PASSAGE_TOKENS)
         if limit is not None and self.size > limit:
-            raise ConfigError(f"size={self.size} is more than the {limit} tokens that the model reads at once")
+            raise ConfigError(
+                f"size={self.size} is more than the {limit} tokens that the model reads at once; give {limit} or less"
+            )
         self._tokenizer, self._prompt, self._overlap = tokenizer, prompt, options.overlap
         self._language = rules_for(options.language)
         self._room = self.size - self._count("")

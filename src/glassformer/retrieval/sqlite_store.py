@@ -183,7 +183,7 @@ class SqliteStore(Store):
 
     def __init__(self, folder: Path, file: str, settings: StoreSettings | None = None) -> None:
         super().__init__()
-        self.folder, self.file = folder, file
+        self.folder, self.file, self.place = folder, file, str(folder)
         self._searched: tuple[int, list[VectorSearch]] | None = None
         with self._errors():
             self._database = sqlite3.connect(
@@ -199,8 +199,12 @@ class SqliteStore(Store):
                     self._set(settings=plain(settings), edition=0, passages=0, terms=0)
                     self._set(key=secrets.token_hex(6), words="")
                     self._database.execute(f"PRAGMA user_version = {VERSION}")
+            elif version == 0:  # no file of ours is without a version
+                raise sqlite3.DatabaseError("it is empty")
             elif version != VERSION:
-                raise DataError(f"{folder}: {file} has version {version}; supported: {VERSION}; index the files again")
+                raise DataError(
+                    f"{folder}: {file} has version {version}; supported: {VERSION}; index the folder into a new store"
+                )
             self.settings = parse(StoreSettings, self._get("settings"))
             path = folder / self._get("key")
             self._words = WordSearch(self._database, path, self.settings.language, self._terms)

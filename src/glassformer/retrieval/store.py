@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from glassformer.files.schema import Schema
-from glassformer.reports.report import plain
+from glassformer.reports.report import Display, plain
+from glassformer.reports.table import Table
 from glassformer.retrieval.bm25 import scores_by_term, term_weights
 from glassformer.retrieval.passage import Passage, PassageMatch
 from glassformer.retrieval.words import query_terms, stemmer_version, terms
@@ -169,19 +170,30 @@ class TermScore(NamedTuple):
     score: float
 
 
-class Store(ABC):
+class Store(Display):
     """Passages with their places, words and vectors. Many may read while one writes.
 
     settings: what its passages were made with
+    place: its folder, or the address of its database without the password
     """
 
     NUMBERS: ClassVar[str]
     """Type of the numbers of stored vectors."""
 
     settings: StoreSettings
+    place: str
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.place!r}, model={self.settings.model!r})"
+
+    def tables(self) -> list[Table]:
+        """How much it holds, and what its passages were made with."""
+        made = {name: getattr(self.settings, name) for name in ("model", "size", "overlap", "language")}
+        facts = {**self.counts()._asdict(), **made}
+        return [Table([self.place, ""], [[name, str(value or "none")] for name, value in facts.items()], left=1)]
 
     @abstractmethod
     def close(self) -> None:
