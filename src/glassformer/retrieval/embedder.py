@@ -121,4 +121,5 @@ def settings_of(options: StoreOptions, model: Model | None, revision: str | None
     return replace(
         settings, size=options.size or min(PASSAGE_TOKENS, limit or PASSAGE_TOKENS), width=vector.shape[1],
         similarity=similarity, prompt=prompt, probe=[round(float(x), 5) for x in vector[0]],
+        model=options.model or (None if model.folder is None else str(model.folder)),
     )  # fmt: skip

@@ -168,8 +168,6 @@ def index_folder(
             f"{store}: the documents are in this folder; give the store one of its own, such as {folder}.store"
         )
     options, files = options or StoreOptions(), files or DocumentOptions()
-    if options.model is None and model is not None and model.folder is not None:
-        options = replace(options, model=str(model.folder))
     settings = settings_of(options, model, revision)
     tokenizer = counting_words() if model is None else model.tokenizer
     Cutter(tokenizer, options, settings.prompt)  # a size that cannot be is refused before anything is written
