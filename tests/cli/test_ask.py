@@ -159,9 +159,7 @@ def test_without_the_default_model_search_is_by_words(
 def test_a_reader_of_another_kind(store: Path, command: Command, minilm: Path) -> None:
     done = command("ask", "When was the lighthouse built?", "--store", store, "--reader", minilm)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    assert "is no reader: it neither finds answers (question-answering, passage-reading) nor writes" in plain(
-        done.stderr
-    )
+    assert "is no reader: it neither finds answers (question-answering) nor writes" in plain(done.stderr)
 
 
 def test_a_reader_that_writes(store: Path, command: Command, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,28 @@ def test_the_kind_of_model_decides(family: str, task: str, kind: type, tmp_path:
     assert type(reader) is kind
 
 
+TABLE = "Berths.\n\n{head}| north | 9 | 2.5 m |\n| east | 12 | 3.5 m |\n| west | 7 | 4 m |\n"
+
+
+@pytest.mark.parametrize("head", ["| Berths | Count | Depth |\n", "| Berths | Count | Depth |\n|---|---|---|\n"])
+def test_a_row_of_a_table_answers_by_what_its_columns_are_called(head: str, tmp_path: Path) -> None:
+    index_folder(write_documents(tmp_path / "notes", {"a.txt": TABLE.format(head=head)}), tmp_path / "store")
+    answer = ask("What is the depth in the east?", Retriever.open(tmp_path / "store"))
+    assert answer.answer == "| east | 12 | 3.5 m |"
+
+
+def test_without_names_of_columns_the_first_row_may_answer(tmp_path: Path) -> None:
+    index_folder(write_documents(tmp_path / "notes", {"a.txt": TABLE.format(head="")}), tmp_path / "store")
+    assert ask("What is north?", Retriever.open(tmp_path / "store")).answer == "| north | 9 | 2.5 m |"
+
+
+def test_an_answer_is_shown_without_the_breaks_that_wrap_its_file(tmp_path: Path) -> None:
+    text = "- The lighthouse was built in 1874 by the engineer\n  and his two brothers.\n- Apples are red.\n"
+    index_folder(write_documents(tmp_path / "notes", {"a.md": text}), tmp_path / "store")
+    answer = ask(QUESTION, Retriever.open(tmp_path / "store"))
+    assert "\n  and his" in answer.answer and "by the engineer and his two brothers." in answer.finding
+
+
 def test_options_of_a_reader_that_writes(tmp_path: Path) -> None:
     judge = make_judge(tmp_path / "nli", ["entailment", "neutral"])
     folder = make_writer(tmp_path / "writer", window=400)

@@ -42,6 +42,13 @@ def test_it_shows_itself_in_a_notebook(retriever: Retriever) -> None:
     assert retriever._repr_html_() == retriever.store._repr_html_() and "documents" in retriever._repr_html_()
 
 
+def test_a_table_shows_the_part_of_a_passage_that_has_the_words(tmp_path: Path) -> None:
+    text = "Nothing happened on this day by the sea. " * 12 + "Then a whale came. " + "It rained all night. " * 12
+    index_folder(write_documents(tmp_path / "documents", {"a.txt": text}), tmp_path / "store")
+    (table,) = Retriever.open(tmp_path / "store").search("whale").tables()
+    assert table.rows[0][-1].startswith("… ") and "Then a whale came." in table.rows[0][-1]
+
+
 def test_fusion_is_its_formula(retriever: Retriever) -> None:
     options = RetrievalOptions(top=50, dense_weight=0.25)
     words = [x.id for x in retriever.search(QUESTION, RetrievalOptions(top=50, method="bm25")).matches]

@@ -196,6 +196,12 @@ def test_other_line_breaks_stay(text: str) -> None:
     assert unwrapped(text) == text
 
 
+def test_a_line_that_hangs_below_another_goes_on_with_its_sentence() -> None:
+    item = "- What was written stays; it continues after a stop of\n  the whole."
+    text = f"{item}\n- {'x' * 90}\n- Another of some forty characters, or more:\n  what follows it.\n  Then the end."
+    assert unwrapped(text) == text.replace("of\n", "of ")
+
+
 def test_a_break_of_two_characters_becomes_two_spaces() -> None:
     text = "a" * 30 + " and more words\r\n" + "unbroken" * 5
     assert unwrapped(text) == text.replace("\r\n", "  ")

@@ -9,6 +9,7 @@ The answer names the passages that it is from, and their places in the files.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ AnyReader = Reader | GenerativeReader
 LISTED_BOUNDARIES = 8
 OTHERS = 2
 """Less likely answers that are given too."""
+_TABLE = re.compile(r"(?:^\|.*\n?)+", re.M)
+"""The rows of a table, one below the other."""
 NO_READER = (
     "this is the sentence that is nearest to the question; a question-answering model (reader= MODEL) finds the words "
     "that answer it: `glassformer train --task answer` trains one"
@@ -111,7 +114,15 @@ class Answer(Report, kind="answer"):
             return "The documents do not answer this." if self.matches else "The documents have nothing about this."
         cited = dict.fromkeys(x.passage for x in self.sentences if x.passage is not None)
         places = ", ".join(f"[{number + 1}] {self.matches[number].place}" for number in cited)
-        return f"{self.answer}\n\nfrom {places or self.place}"
+        return f"{self._on_lines}\n\nfrom {places or self.place}"
+
+    @property
+    def _on_lines(self) -> str:
+        """The answer without the line breaks by which its file is wrapped to a width."""
+        if self.source is None or self.sentences:
+            return self.answer
+        first = self.start - self.source.start
+        return re.sub(r"[ \t]+", " ", unwrapped(self.source.text)[first : first + len(self.answer)])
 
     def tables(self) -> list[Table]:
         return [*self._less_likely(), *self._supported(), *passage_tables(self.matches)]
@@ -276,7 +287,7 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
     if all(line.partition(":")[0] in passage.metadata for line in passage.text.splitlines()):
         spans = [_trimmed(passage.text, 0, len(passage.text))]  # a row of a table, a column a line, is one statement
     spans = [span for span in spans if not _is_heading(passage, *span)] or spans
-    sentences = [passage.text[begin:end] for begin, end in spans]
+    sentences = [_with_columns(passage.text, *span) for span in spans]
     if retriever.embedder is None:
         wanted = set(query_terms(question, language))
         scores = np.array([len(wanted & set(terms(text, language))) / max(len(wanted), 1) for text in sentences])
@@ -289,13 +300,27 @@ def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever)
 
 
 def _is_heading(passage: PassageMatch, begin: int, end: int) -> bool:
-    """Whether a span of a passage is a heading, the title, or the first two rows of a Markdown table."""
-    text, after = passage.text[begin:end], passage.text[end:].lstrip()
+    """Whether a span of a passage is a heading, the title, or the row of a table that names its columns."""
+    text = passage.text[begin:end]
     if text.startswith("#") or not any(map(str.isalnum, text)):
         return True
-    if text.startswith("|"):
-        return after.startswith(("|-", "| -", "|:", "| :"))
-    return text in (*passage.headings, passage.title)
+    return text in (*passage.headings, passage.title, _columns(passage.text, begin))
+
+
+def _with_columns(text: str, begin: int, end: int) -> str:
+    """A span as it is compared with a question: the row of a table below the one that names its columns."""
+    return f"{_columns(text, begin)}\n{text[begin:end]}".lstrip()
+
+
+def _columns(text: str, place: int) -> str:
+    """The row that names the columns of the table at a place; "" = there is none, or no table.
+
+    It is the first, above a line of dashes, or without a number where the second has one.
+    """
+    table = next((x.group() for x in _TABLE.finditer(text) if x.start() <= place < x.end()), "")
+    first, second = [*table.split("\n"), "", ""][:2]
+    numbers = [any(map(str.isdigit, row)) for row in (first, second)]
+    return first.strip() if second.startswith(("|-", "| -", "|:", "| :")) or numbers == [False, True] else ""
 
 
 def _trimmed(text: str, begin: int, end: int) -> tuple[int, int]:

@@ -51,6 +51,8 @@ LISTED_NAMES = 10
 """Of metadata that a store has, in an error."""
 EXCERPT = 200
 """Characters of a passage, or of a question, on a terminal."""
+BEFORE = 60
+"""Of these, before the word of the question that tells most, where that is far from the beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +110,11 @@ class RetrievalResult(Report, kind="passages"):
 
 
 def passage_tables(passages: Sequence[PassageMatch]) -> list[Table]:
-    """The table of passages with their places, scores and beginnings."""
+    """The table of passages with their places, their scores, and a part of each."""
     methods = [name for name in METHODS if any(name in x.scores for x in passages)]
     scores = methods if len(methods) > 1 else []
     rows = [
-        [x.place, f"{x.score:.3f}", *(f"{x.scores[n]:.3f}" if n in x.scores else "" for n in scores), _beginning(x)]
+        [x.place, f"{x.score:.3f}", *(f"{x.scores[n]:.3f}" if n in x.scores else "" for n in scores), _part(x)]
         for x in passages
     ]
     return [Table(["place", "score", *scores, "passage"], rows, longest=EXCERPT + 1)] if rows else []
@@ -126,9 +128,11 @@ def stages_table(stages: Sequence[Stage], *, folded: bool = False) -> Table:
     return Table(["stage", "ms", "results"], rows, "stages, with their times" if folded else "", folded=folded)
 
 
-def _beginning(match: PassageMatch) -> str:
-    """The beginning of a passage on one line, without marks of tables and headings."""
-    return excerpt(" ".join(re.sub(r"[|#*]+|-{3,}", " ", match.text).split()))
+def _part(match: PassageMatch) -> str:
+    """The part of a passage that has the word of the question that tells most, without marks of tables and headings."""
+    place = next((word.places[0][0] for word in match.words if word.places), 0)
+    start = match.text.rfind(" ", 0, place - BEFORE) + 1 if place > EXCERPT - BEFORE else 0
+    return "… " * (start > 0) + excerpt(" ".join(re.sub(r"[|#*]+|-{3,}", " ", match.text[start:]).split()))
 
 
 def excerpt(text: str) -> str:

@@ -57,8 +57,8 @@ def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
 def unwrapped(text: str) -> str:
     """A text of the same length with a space for each line break that wraps a paragraph to a width.
 
-    Such a break stands where the next word would have made the line as long as the longest one of the text. Items of
-    lists and rows of tables stay as they are.
+    Such a break stands where the next word would have made the line as long as the longest one of the text, or within a
+    sentence before a line that is indented below it, as in an item of a list. Items and rows of tables stay.
     """
     lines = text.splitlines(keepends=True)
     width = max(map(len, lines), default=0)
@@ -72,7 +72,12 @@ def _is_wrapped(line: str, after: str, width: int) -> bool:
     word = after.split(maxsplit=1)[:1]
     if width < SHORTEST_WRAP or not word or not line.strip() or "|" in line or _ITEM.match(after):
         return False
-    return len(line) + len(word[0]) >= width
+    hangs = _indentation(after) > _indentation(line) and word[0][0].islower() and line.rstrip()[-1] not in ".!?:;{"
+    return hangs or len(line) + len(word[0]) >= width
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def split_labelled(
