@@ -124,6 +124,26 @@ def test_variants_are_folders_that_load_and_a_table_says_what_each_costs(run: Pa
     assert not list(output.glob(".making-*"))
 
 
+def test_the_page_shows_what_a_variant_loses(run: Path, tmp_path: Path) -> None:
+    variants = {"wrong": {"way": "scaled", "options": {"factor": -1.0}}}
+    report = shrink(recipe(run, tmp_path / "small", variants=variants))
+    _, by_label, rows = report.details
+    found = re.fullmatch(r"wrong: What is lost, by label: (\d+) of 16 rows; (\d+) others are gained", by_label.caption)
+    assert found is not None
+    lost, gained = map(int, found.groups())
+    original = json.loads((tmp_path / "small" / "original" / "cell.json").read_text())["scores"]["accuracy"]["value"]
+    assert (lost, gained) == (round(16 * original), 16 - round(16 * original))  # it answers the opposite
+    assert sum(int(str(row[1])) for row in by_label.rows) == lost and rows.caption.startswith(
+        "wrong: Rows that are lost"
+    )
+    assert all(str(row[3]).startswith("test.csv: line ") for row in rows.rows) and len(rows.rows) == min(lost, 10)
+    # where the original was measured before, too
+    variants["again"] = dict(variants["wrong"])
+    again = shrink(recipe(run, tmp_path / "small", variants=variants))
+    assert again.details[4].rows == by_label.rows and again.details[5].rows == rows.rows
+    assert rows in report.page_tables()
+
+
 def test_a_machine_that_slows_down_slows_no_variant(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at this clock takes 1 ms, and from the second variant on 3: as where another program has begun."""
     clock = {"now": 0.0}
@@ -467,7 +487,7 @@ def test_a_student_is_distilled_and_begins_another_variant(run: Path, tmp_path: 
     student = load(tmp_path / "small" / "distilled")
     assert len(student.network.blocks) == 1 and student.config.num_hidden_layers == 1
     assert load(tmp_path / "small" / "distilled+half").dtype == torch.bfloat16
-    assert [x.caption for x in report.details] == ["distilled: Distillation"]
+    assert report.details[0].caption == "distilled: Distillation"
     assert report.details[0].rows[0] == ["layers", "1 of 2"]
     costs = {x.levels["variant"]: x.costs for x in report.points}
     assert costs["distilled"]["flops"].value < 0.8 * costs["original"]["flops"].value

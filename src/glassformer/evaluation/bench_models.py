@@ -49,6 +49,7 @@ from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG, run_name
 from glassformer.tasks.base import Task, metrics_of, task_name
 from glassformer.tasks.metrics.metric import Bootstrap, differences, greater_is_better, intervals
+from glassformer.tasks.types import Prediction
 
 
 def bench(
@@ -222,6 +223,7 @@ class Measured:
     """What was measured of a model in a precision: see `measure`.
 
     seconds: of a row, predicted in batches
+    predictions: of all rows
     speed: how many times as fast as the system that it was timed next to, by the medians of single rows
     """
 
@@ -229,6 +231,7 @@ class Measured:
     latency: LatencySummary
     metrics: Bootstrap
     seconds: float
+    predictions: Sequence[Prediction]
     speed: float = 1.0
 
 
@@ -280,7 +283,7 @@ def measure(
     size = sum(file.stat().st_size for file in files if file.suffix in WEIGHT_FILES)
     cost = Cost(bytes=size, weights=weights, precision=precision, flops=flops, read=read)
     speed = 1.0 if timed is None else timed.latency / latency.p50
-    return Measured(cost, latency, metrics_of(task, predictions), seconds, speed)
+    return Measured(cost, latency, metrics_of(task, predictions), seconds, predictions, speed)
 
 
 def _ready(system: TimedSystem, network: nn.Module) -> Task:

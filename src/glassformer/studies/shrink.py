@@ -29,6 +29,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.evaluation.bench_models import Measured, TimedSystem, measure
 from glassformer.evaluation.compare.best_value import Costed, best_value
 from glassformer.evaluation.compare.costs import WARM_UP
+from glassformer.evaluation.error_analysis.errors import lost_tables
 from glassformer.evaluation.runs import check_network, open_run
 from glassformer.files import as_path, file_sha256, nan_from_null, read_json_object, safe_repr
 from glassformer.files.schema import Allowed, Count, NonNegative, Schema, parse
@@ -46,6 +47,7 @@ from glassformer.studies.ways import WAYS, Source, Way, find_way
 from glassformer.tasks.base import Task, task_class
 from glassformer.tasks.columns import RowTask, check_columns
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
+from glassformer.tasks.types import Prediction
 
 ORIGINAL, VARIANT = "original", "variant"
 WORK = ".work"
@@ -308,6 +310,11 @@ class ShrinkEvaluator(Evaluator):
         """The original with its task, next to which the others are timed."""
         return self._source(self.folder, self.cells(None)[0]).task
 
+    @cached_property
+    def _predictions(self) -> Sequence[Prediction]:
+        """What the original predicts: as it was measured, or again, where that was done before."""
+        return list(self._original.predict(self.validation))
+
     # ------------------------------------------------------------------------------------------------- a variant
 
     def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
@@ -315,7 +322,9 @@ class ShrinkEvaluator(Evaluator):
         if name == ORIGINAL:
             cell.folder.mkdir(parents=True, exist_ok=True)
             progress.evaluating(name)
-            return self._result(self._measured(self._original, None, progress, cell))
+            measured = self._measured(self._original, None, progress, cell)
+            self._predictions = measured.predictions
+            return self._result(measured)
         self.output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".making-", dir=self.output) as made:
             start = perf_counter()
@@ -338,9 +347,9 @@ class ShrinkEvaluator(Evaluator):
         name: str = cell[VARIANT]
         tables = self._make(name, cell, made, progress)
         progress.evaluating(name)
-        source = self._source(made / name, cell)
-        result = self._result(self._measured(source.task, self.variants[name].precision, progress, cell))
-        return replace(result, tables=list(tables), note=self._refusal(name, cell, result))
+        measured = self._measured(self._source(made / name, cell).task, self.variants[name].precision, progress, cell)
+        result, lost = self._result(measured), lost_tables(self._predictions, measured.predictions)
+        return replace(result, tables=[*tables, *lost], note=self._refusal(name, cell, result))
 
     def leave_out(self, name: str, why: str) -> None:
         """Try a variant no more. Raises: ConfigError: there is no other."""

@@ -11,7 +11,7 @@ High losses have two causes: what the model has not learnt, and wrong labels (re
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -115,6 +115,32 @@ def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalys
         words=sorted(_group(_losses_by_token(records)), key=lambda group: -group.total),
         sure_from=threshold,
     )
+
+
+def lost_tables(before: Sequence[Prediction], after: Sequence[Prediction], top: int = TOP) -> list[Table]:
+    """What another model loses: rows that the first predicts correctly and the second does not, and their labels.
+
+    Args:
+        before, after: of the same rows in the same order
+        top: number of rows in each table
+    Returns: labels, the most lost first, and rows, those whose loss rises most first; nothing where no row is lost, or
+        no prediction is right or wrong.
+    """
+    pairs = list(zip(before, after, strict=True))
+    lost = [(was, now) for was, now in pairs if was.correct and now.correct is False]
+    if not lost:
+        return []
+    gained = [was for was, now in pairs if was.correct is False and now.correct]
+    tables = []
+    if label_kind(before) == "classes":
+        by_label = Counter(str(was.label) for was, _ in lost)
+        back, every = Counter(str(was.label) for was in gained), Counter(str(was.label) for was in before)
+        rows = [[one_line(x), str(n), str(back[x]), str(every[x])] for x, n in by_label.most_common(top)]
+        caption = f"What is lost, by label: {len(lost):,} of {len(pairs):,} rows; {len(gained):,} others are gained"
+        tables.append(Table(["label", "lost", "gained", "rows"], rows, caption))
+    lost.sort(key=lambda pair: (total_loss(pair[0]) or 0.0) - (total_loss(pair[1]) or 0.0))
+    some = f", {top} of {len(lost):,}" if len(lost) > top else ""
+    return [*tables, _record_table(f"Rows that are lost{some}", [now for _, now in lost[:top]])]
 
 
 # ------------------------------------------------------------------------------------------ what a record says
