@@ -10,6 +10,7 @@ import numpy as np
 from glassformer.retrieval.opening import open_store
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.words import query_terms, terms
+from glassformer.weights.header import read_file_header
 
 TEXTS = ["The lighthouse was built in 1874.", "It stands on a rock.", "A ship saw the lighthouse. The ship turned."]
 
@@ -66,3 +67,9 @@ def formula(question: str, texts: list[str], language: str = "en") -> dict[int, 
         if score:
             scores[number] = score
     return scores
+
+
+def place_of(path: Path, array: str) -> slice:
+    """Which bytes of an index file an array has."""
+    info = read_file_header(path).tensors[array]
+    return slice(info.begin, info.begin + info.bytes)

@@ -12,9 +12,8 @@ from glassformer.errors import DataError
 from glassformer.retrieval import approximate as module
 from glassformer.retrieval.approximate import ApproximateVectors, write_approximate
 from glassformer.retrieval.clusters import directions, nearest_clusters
-from glassformer.retrieval.mapped import MAX_HEADER
 from glassformer.retrieval.vectors import ExactVectors, recall, recall_curve
-from tests.retrieval.made import unit_vectors
+from tests.retrieval.made import place_of, unit_vectors
 
 COUNT, SIZE = 3_000, 32
 VECTORS = unit_vectors(COUNT, SIZE)
@@ -49,7 +48,7 @@ def test_it_finds_what_exact_search_finds_with_the_same_scores(written: Path) ->
     found = search.search(QUERIES, 10)
     np.testing.assert_array_equal(found.ids, exact.ids)
     np.testing.assert_array_equal(found.scores, exact.scores)
-    assert written.stat().st_size < COUNT * (SIZE + 8) + 4 * 54 * (4 * SIZE + 12) + MAX_HEADER + 1_000
+    assert written.stat().st_size < COUNT * (SIZE + 8) + 4 * 54 * (4 * SIZE + 16) + 2_000
 
 
 def test_a_search_leaves_the_number_of_threads_as_it_was(index: Path) -> None:
@@ -146,8 +145,8 @@ def test_what_cannot_be_indexed_is_refused_and_leaves_no_file(tmp_path: Path) ->
 
 def test_swapped_blocks_are_refused(index: Path) -> None:
     whole = index.read_bytes()
-    codes = ApproximateVectors(index, vectors_of).header.places()["codes"]
-    for first, second in ((codes.start, codes.stop - 4_096), (MAX_HEADER, codes.start)):
+    codes, ids = place_of(index, "codes"), place_of(index, "ids")
+    for first, second in ((codes.start, codes.stop - 4_096), (ids.start, codes.start)):
         swapped = bytearray(whole)
         swapped[first : first + 512], swapped[second : second + 512] = (
             swapped[second : second + 512], swapped[first : first + 512],

@@ -12,6 +12,7 @@ from glassformer.errors import DataError
 from glassformer.retrieval import inverted_index as module
 from glassformer.retrieval.bm25 import inverse_frequency
 from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
+from tests.retrieval.made import place_of
 
 DRAW = np.random.default_rng(0)
 SHARES = 1 / np.arange(1, 201) ** 1.1
@@ -67,7 +68,7 @@ def test_the_best_are_those_of_the_formula_whatever_is_skipped(
     monkeypatch.setattr(module, "FREQUENT", frequent)
     monkeypatch.setattr(module, "LOOKUP", lookup)
     index, draw = InvertedIndex(written), np.random.default_rng(1)
-    mean = mean or index.header.mean_length
+    mean = mean or index.mean_length
     for _ in range(15):
         terms = weights_of(index, *(f"w{x}" for x in draw.choice(200, draw.integers(1, 9), replace=False)))
         allowed = draw.random(len(TEXTS)) < draw.choice([0, 0.01, 0.3]) if draw.integers(2) else None
@@ -83,7 +84,7 @@ def test_the_best_are_those_of_the_formula_whatever_is_skipped(
 def test_of_equal_scores_the_lowest_ids_come_first(tmp_path: Path) -> None:
     texts = [["a", "b"], ["b", "a"], ["a"], ["a", "b"], ["c", "d"], ["d"]]
     index = InvertedIndex(write(tmp_path / "words.bm25", texts, np.array([2, 3, 5, 8, 13, 21])))
-    rows, _ = index.best(weights_of(index, "b"), 2, index.header.mean_length)
+    rows, _ = index.best(weights_of(index, "b"), 2, index.mean_length)
     assert index.ids[rows].tolist() == [2, 3]
 
 
@@ -92,7 +93,7 @@ def test_rare_terms_choose_and_frequent_ones_are_looked_up(written: Path, monkey
     terms = weights_of(index, "w0", "w150", "w120")
     adding = module._parts
     monkeypatch.setattr(module, "_parts", lambda counts, *rest: (added.append(len(counts)), adding(counts, *rest))[1])
-    index.best(terms, 3, index.header.mean_length)
+    index.best(terms, 3, index.mean_length)
     frequent = len(terms["w0"][0].rows)
     assert frequent > 600 and max(added) < frequent / 4
 
@@ -110,7 +111,7 @@ def test_postings_have_every_count_exactly(written: Path) -> None:
         postings = index.postings(term)
         assert postings.counts[postings.rows.tolist().index(7)] == count
         assert postings.counts.sum() == sum(text.count(term) for text in TEXTS)
-    assert index.header.large == 2 and index.lengths[7] == 809 and index.lengths[8] == 0
+    assert len(index._large) == 2 and index.lengths[7] == 809 and index.lengths[8] == 0
     assert len(index.postings("w1").rows) == sum("w1" in text for text in TEXTS)
     assert [len(index.postings(term).rows) for term in ("", "w", "zzz", "a", "w1999")] == [0] * 5
 
@@ -179,7 +180,7 @@ def test_numbers_that_contradict_each_other_are_refused_and_leave_no_file(tmp_pa
 def test_a_damaged_term_is_refused_where_it_is_read(path: Path) -> None:
     index = InvertedIndex(path)
     start = int(index._ends[index._place(b"w0") - 1]) if index._place(b"w0") else 0
-    place = index.header.places()["rows"].start + 4 * start
+    place = place_of(path, "rows").start + 4 * start
     whole = bytearray(path.read_bytes())
     whole[place : place + 4] = b"\xff\xff\xff\x7f"
     path.write_bytes(whole)

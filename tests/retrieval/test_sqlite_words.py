@@ -17,6 +17,7 @@ from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.sqlite_store import SqliteStore, create_folder, open_folder
 from glassformer.retrieval.store import EVERYTHING, ContentBatch, Filter, Scored, StoreSettings
 from glassformer.retrieval.words import query_terms
+from tests.retrieval.made import place_of
 
 SHARES = 1 / np.arange(1, 301) ** 1.1
 JAPANESE = "灯台岩島船海"
@@ -193,9 +194,7 @@ def test_a_damaged_index_is_warned_of_once_and_made_again(writer: Writer, damage
     question = "w0 w1 w2 w3"
     expected = by_fts(writer.store, question, 100)
     whole = path.read_bytes()
-    index = writer.store._words.state().index
-    assert index is not None
-    rows = index.header.places()["rows"]
+    rows = place_of(path, "rows")
     path.unlink()  # a file that is mapped is not written to: the old one remains
     path.write_bytes(
         {

@@ -14,8 +14,8 @@ build and a third more disk; faiss searches such clusters in half of the time. B
 wherever they lead. Here only NumPy and torch read it, within the bounds of its arrays: damage can give a wrong number,
 which a checksum of each part refuses when it is first read, and cannot crash the process.
 
-    header · steps [D] · centres [k, D] · starts [k + 1] · ids [N] · checksums of clusters [k]
-    · int8 vectors [N, D] in the order of their clusters                             (`mapped.py` has the form)
+    steps [D] · centres [k, D] · starts [k + 1] · ids [N] · checks, checksums of clusters [k]
+    · codes [N, D], int8 vectors in the order of their clusters                      (`mapped.py` has the form)
 
 Sources: Sivic and Zisserman 2003, "Video Google"; Jégou et al. 2011, "Product Quantization for Nearest Neighbor Search"
 (inverted files with re-scoring); Malkov and Yashunin 2018 (HNSW, the alternative).
@@ -25,53 +25,33 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
 
 import numpy as np
 import torch
 
 from glassformer.errors import DataError
 from glassformer.files import as_path, check_count
-from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.files.schema import Count, at_least
-from glassformer.retrieval.clusters import ClusteredVectors, directions, kmeans, nearest_clusters
-from glassformer.retrieval.mapped import ArraysHeader, damaged, map_arrays, write_arrays
-from glassformer.retrieval.vectors import VectorSearch, VectorsOf, largest_products, value_ranges
+from glassformer.retrieval.clusters import by_cluster, directions, kmeans, nearest_clusters
+from glassformer.retrieval.mapped import damaged, map_arrays, write_arrays
+from glassformer.retrieval.vectors import (
+    MEASURES,
+    ExactVectors,
+    VectorSearch,
+    VectorsOf,
+    blocks,
+    largest_products,
+    value_ranges,
+)
 from glassformer.sentence_embeddings import quantized
 
-MAGIC = b"GLASSANN"
+KINDS = {measure: f"vectors by {measure}, version 1" for measure in MEASURES}
 SHARE, LEAST_PROBED = 0.1, 30_000
 """What is probed by default: this share of the vectors, and at least so many of them."""
 ROUNDS = 8
 """Of k-means: later ones move few centres far."""
 OVERSAMPLING = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexHeader(ArraysHeader):
-    """The header of an index file: sizes, from which the place of each array follows.
-
-    count: N
-    dimension: D
-    clusters: k
-    newest: the largest id: what came later is not in the index
-    """
-
-    format: Literal[1] = 1
-    count: Count
-    dimension: Count
-    clusters: Count
-    measure: Literal["cosine", "dot"]
-    newest: Annotated[int, at_least(0)]
-
-    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        n, d, k = self.count, self.dimension, self.clusters
-        return {
-            "steps": ("<f4", (d,)), "centres": ("<f4", (k, d)), "starts": ("<i8", (k + 1,)), "ids": ("<i8", (n,)),
-            "checks": ("<u4", (k,)), "codes": ("|i1", (n, d)),
-        }  # fmt: skip
 
 
 def write_approximate(
@@ -97,14 +77,22 @@ def write_approximate(
         raise DataError(f"{path}: an index needs 1 vector or more; search without one")
     count = min(len(vectors), 4 * math.isqrt(len(vectors))) if clusters is None else clusters
     centres = _chained(kmeans(vectors, count, rounds=ROUNDS, seed=seed))
-    ordered = ClusteredVectors(ids, vectors, centres=centres, measure=measure)
-    if ordered.ids.min() < 0 or len(np.unique(ordered.ids)) < len(ordered):
+    ids = ExactVectors(ids, vectors, measure).ids  # checked
+    if ids.min() < 0 or len(np.unique(ids)) < len(ids):
         raise DataError(f"{path}: ids must be whole numbers from 0 up, each of one vector")
-    ranges = value_ranges(ordered.vectors)
+    ranges = value_ranges(vectors)
     if not np.isfinite(ranges).all():
         raise DataError(f"{path}: a vector holds NaN or an infinity; make the vectors again")
-    with disk_errors(path, DataError, "the index"), atomic_file(path) as stream:
-        _write(stream, ordered, ranges)
+    order, starts = by_cluster(vectors, centres)
+    codes = np.empty(vectors.shape, np.int8)
+    for rows, some in blocks(order):
+        codes[rows] = quantized(vectors[some].astype(np.float32), "int8", ranges=ranges)
+    arrays = {
+        "steps": np.maximum(ranges[1] - ranges[0], 1e-12) / 255, "centres": centres, "starts": starts,
+        "ids": ids[order], "codes": codes,
+        "checks": np.array([zlib.crc32(codes[x:y].data) for x, y in pairwise(starts.tolist())], np.int64),
+    }  # fmt: skip
+    write_arrays(path, KINDS[measure], arrays, unchecked=("codes",))
 
 
 def _chained(centres: np.ndarray) -> np.ndarray:
@@ -115,25 +103,6 @@ def _chained(centres: np.ndarray) -> np.ndarray:
         used[order[-1]] = True
         order.append(int(np.where(used, -np.inf, unit @ unit[order[-1]]).argmax()))
     return np.asarray(centres[order])
-
-
-def _write(stream: BinaryIO, ordered: ClusteredVectors, ranges: np.ndarray) -> None:
-    header = IndexHeader(
-        count=len(ordered),
-        dimension=ordered.dimension,
-        clusters=len(ordered.centres),
-        measure=ordered.measure,  # type: ignore[arg-type]  # checked by the search
-        newest=int(ordered.ids.max()),
-    )
-    checks = np.zeros(len(ordered.centres), np.uint32)
-    stream.seek(header.places()["codes"].start)
-    for cluster, (start, stop) in enumerate(zip(ordered.starts[:-1], ordered.starts[1:], strict=True)):
-        codes = quantized(ordered.vectors[start:stop].astype(np.float32), "int8", ranges=ranges).tobytes()
-        checks[cluster] = zlib.crc32(codes)
-        stream.write(codes)
-    steps = np.maximum(ranges[1] - ranges[0], 1e-12) / 255
-    of_clusters: dict[str, np.ndarray] = {"centres": ordered.centres, "starts": ordered.starts, "checks": checks}
-    write_arrays(stream, MAGIC, header, {"steps": steps, "ids": ordered.ids, **of_clusters})
 
 
 class ApproximateVectors(VectorSearch):
@@ -157,8 +126,9 @@ class ApproximateVectors(VectorSearch):
     ) -> None:
         self.path, self.oversampling = as_path(path), oversampling
         check_count("oversampling", oversampling)
-        self.header, arrays = map_arrays(self.path, MAGIC, IndexHeader, unchecked=("codes",))
-        super().__init__(arrays["ids"], arrays["codes"], self.header.measure, vectors_of)
+        kind, arrays = map_arrays(self.path, KINDS.values(), unchecked=("codes",))
+        measure = next(measure for measure in MEASURES if KINDS[measure] == kind)
+        super().__init__(arrays["ids"], arrays["codes"], measure, vectors_of)
         self.steps, self.centres, self.starts = arrays["steps"], arrays["centres"], arrays["starts"]
         self.checks, self._codes = arrays["checks"], torch.from_numpy(self.vectors)
         self._directions = directions(self.centres, self.measure)
@@ -172,7 +142,7 @@ class ApproximateVectors(VectorSearch):
     @property
     def newest(self) -> int:
         """The largest id in the index: what came later is to be searched in another way."""
-        return self.header.newest
+        return int(self.ids.max())
 
     def verify(self) -> None:
         """Compare all of the file with its checksums. Raises: DataError."""

@@ -147,12 +147,8 @@ class ClusteredVectors(VectorSearch):
             raise ConfigError(f"centres have the shape {list(centres.shape)}; they must be [k, {self.dimension}]")
         self.centres = np.asarray(centres, np.float32)
         self._directions = directions(self.centres, measure)
-        targets, own = torch.from_numpy(self.centres), np.empty(len(self), np.int64)
-        for rows, block in blocks(self.vectors):
-            own[rows] = assign(torch.from_numpy(block.astype(np.float32)), targets)[0].numpy()
-        order = np.argsort(own, kind="stable")
+        order, self.starts = by_cluster(self.vectors, self.centres)
         self.ids, self.vectors = self.ids[order], self.vectors[order]
-        self.starts = np.searchsorted(own[order], np.arange(len(self.centres) + 1))
 
     def sizes(self) -> np.ndarray:
         """How many vectors each cluster has. [k]"""
@@ -168,6 +164,15 @@ class ClusteredVectors(VectorSearch):
             places = np.concatenate([np.arange(span.start, span.stop) for span in spans])[best.ids[0]]
             keys[row, : len(places)] = places
         return keys
+
+
+def by_cluster(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of vectors in the order of their nearest centres, and where those of each begin. → [N], [k + 1]"""
+    targets, own = torch.from_numpy(centres), np.empty(len(vectors), np.int64)
+    for rows, block in blocks(vectors):
+        own[rows] = assign(torch.from_numpy(block.astype(np.float32)), targets)[0].numpy()
+    order = np.argsort(own, kind="stable")
+    return order, np.searchsorted(own[order], np.arange(len(centres) + 1))
 
 
 def directions(centres: np.ndarray, measure: str) -> np.ndarray:

@@ -11,7 +11,7 @@ none of the terms before cannot be among the best: from there on, terms are look
 and their postings are not added. Sums are in 32 bits, and the passages that rounding could bring among the best are
 scored again by the formula in 64 bits, so results are exact.
 
-    header · rows [P], the passages of the postings · counts [P], how often each has its term (tf), 255 = see large
+    rows [P], the passages of the postings · counts [P], how often each has its term (tf), 255 = see large
     · large [M, 2], postings and their tf · ids of passages [N] · their lengths [N] · text, all terms · text_ends [T]
     · ends of the postings of each term [T] · factors, the largest of each [T] · checks, checksums of the postings [T]
 
@@ -25,21 +25,18 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.files import as_path
-from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.files.schema import Count, at_least
 from glassformer.retrieval.bm25 import K1, B
-from glassformer.retrieval.mapped import MAX_HEADER, ArraysHeader, damaged, map_arrays, write_arrays
+from glassformer.retrieval.mapped import damaged, map_arrays, write_arrays
 
-MAGIC = b"GLASSBM2"
+KIND = "words, version 1"
 SATURATED = 255
 """tf in a byte: this, or more."""
 MAX_TERM = 32_768
@@ -52,37 +49,6 @@ FREQUENT = 16
 """A term in more than 1 of so many passages is worth the time of finding out whether it can be skipped."""
 LOOKUP = 16
 """Looking up a passage in the postings of a term takes the time of adding so many postings."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InvertedIndexHeader(ArraysHeader):
-    """The header of an index file: sizes, from which the place of each array follows.
-
-    passages: N
-    terms: T
-    postings: P
-    large: postings with a tf of 255 or more
-    text: bytes of all terms
-    newest: the largest id: what came later is not in the index
-    mean_length: of the passages, by which the largest factors are
-    """
-
-    format: Literal[1] = 1
-    passages: Count
-    terms: Annotated[int, at_least(0)]
-    postings: Annotated[int, at_least(0)]
-    large: Annotated[int, at_least(0)]
-    text: Annotated[int, at_least(0)]
-    newest: Annotated[int, at_least(0)]
-    mean_length: Annotated[float, at_least(0)]
-
-    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        n, t, p = self.passages, self.terms, self.postings
-        return {
-            "rows": ("<i4", (p,)), "counts": ("|u1", (p,)), "large": ("<i8", (self.large, 2)), "ids": ("<i8", (n,)),
-            "lengths": ("<i4", (n,)), "text": ("|u1", (self.text,)), "text_ends": ("<i8", (t,)), "ends": ("<i8", (t,)),
-            "factors": ("<f4", (t,)), "checks": ("<u4", (t,)),
-        }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------- writing
@@ -105,59 +71,38 @@ def write_inverted_index(
         occurrences: of the terms in this order, for each time that a passage has it, the id; rising for each term
     Raises: DataError: no passages, or numbers that contradict each other; the disk refuses.
     """
-    path = as_path(path)
+    path, words, occurrences = as_path(path), list(words), iter(occurrences)
     if not len(ids):
         raise DataError(f"{path}: an index needs 1 passage or more; search without one")
-    with disk_errors(path, DataError, "the index"), atomic_file(path) as stream:
-        _write(stream, path, np.asarray(ids, np.int64), np.asarray(lengths, np.int64), words, iter(occurrences))
-
-
-def _write(
-    stream: BinaryIO,
-    path: Path,
-    ids: np.ndarray,
-    lengths: np.ndarray,
-    words: Iterable[tuple[bytes, int, int]],
-    occurrences: Iterator[int],
-) -> None:
-    mean, total, postings = max(float(lengths.mean()), 1e-9), np.zeros(len(ids), np.int64), 0
-    norms = K1 * (1 - B + B * lengths / mean)
-    texts: list[bytes] = []
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("counts", "large", "sizes", "factors", "checks")}
-    stream.seek(MAX_HEADER)
+    ids, lengths = np.asarray(ids, np.int64), np.asarray(lengths, np.int64)
+    norms, total = K1 * (1 - B + B * lengths / _mean(lengths)), np.zeros(len(ids), np.int64)
+    ends = np.cumsum([size for _, size, _ in words], dtype=np.int64)
+    postings = int(ends[-1]) if words else 0
+    rows, counts, start = np.empty(postings, np.int32), np.empty(postings, np.uint8), 0
+    large, factors = [np.empty((0, 2), np.int64)], [np.empty(0)]
     for some in _blocks(words):
-        texts += [term for term, _, _ in some]
-        rows, tf, sizes = _block(path, ids, some, occurrences)
-        total += np.bincount(rows, tf, len(ids)).astype(np.int64)
-        rows, counts, starts = rows.astype("<i4"), np.minimum(tf, SATURATED).astype(np.uint8), np.cumsum(sizes) - sizes
-        saturated = np.flatnonzero(counts == SATURATED)
-        spans = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-        parts["large"].append(np.stack([saturated + postings, tf[saturated]], axis=1))
-        parts["factors"].append(np.maximum.reduceat(tf / (tf + norms[rows]), starts))
-        parts["checks"].append(np.array([_checksum(rows[span], counts[span]) for span in spans], np.uint32))
-        parts["counts"].append(counts)
-        parts["sizes"].append(sizes)
-        postings += len(rows)
-        stream.write(rows.tobytes())
+        own, tf, sizes = _block(path, ids, some, occurrences)
+        total += np.bincount(own, tf, len(ids)).astype(np.int64)
+        saturated, span = np.flatnonzero(tf >= SATURATED), slice(start, start + len(own))
+        large.append(np.stack([saturated + start, tf[saturated]], axis=1))
+        factors.append(np.maximum.reduceat(tf / (tf + norms[own]), np.cumsum(sizes) - sizes))
+        rows[span], counts[span], start = own, np.minimum(tf, SATURATED), span.stop
     if next(occurrences, None) is not None or not np.array_equal(total, lengths):
         raise DataError(f"{path}: the words of the passages do not add up to their lengths")
-    joined = {name: np.concatenate(listed) if listed else np.zeros(0) for name, listed in parts.items()}
-    large = joined["large"].reshape(-1, 2)
-    header = InvertedIndexHeader(
-        passages=len(ids), terms=len(texts), postings=postings, large=len(large), text=sum(map(len, texts)),
-        newest=int(ids[-1]), mean_length=mean,
-    )  # fmt: skip
-    of_terms = {
-        "text": np.frombuffer(b"".join(texts), np.uint8),
-        "text_ends": np.cumsum([len(text) for text in texts]),
-        "ends": np.cumsum(joined["sizes"]),
+    arrays: dict[str, np.ndarray] = {
+        "rows": rows, "counts": counts, "large": np.concatenate(large), "ids": ids, "lengths": lengths.astype(np.int32),
+        "text": np.frombuffer(bytearray().join(text for text, _, _ in words), np.uint8),
+        "text_ends": np.cumsum([len(text) for text, _, _ in words], dtype=np.int64),
+        "ends": ends,
         # A bound is not below what it bounds, in 32 bits too.
-        "factors": np.nextafter(joined["factors"].astype(np.float32), np.float32(2)),
-        "checks": joined["checks"],
-    }
-    stream.seek(header.places()["counts"].start)
-    stream.write(joined["counts"].astype(np.uint8).tobytes())
-    write_arrays(stream, MAGIC, header, {"large": large, "ids": ids, "lengths": lengths, **of_terms})
+        "factors": np.nextafter(np.concatenate(factors).astype(np.float32), np.float32(2)),
+        "checks": np.array([_checksum(rows[x:y], counts[x:y]) for x, y in pairwise([0, *ends.tolist()])], np.int64),
+    }  # fmt: skip
+    write_arrays(path, KIND, arrays, unchecked=("rows", "counts"))
+
+
+def _mean(lengths: np.ndarray) -> float:
+    return max(float(lengths.mean()), 1e-9)
 
 
 def _blocks(words: Iterable[tuple[bytes, int, int]]) -> Iterator[list[tuple[bytes, int, int]]]:
@@ -229,27 +174,28 @@ class InvertedIndex:
     path: the file; it is mapped, and may be replaced while it is searched
     ids: of its passages, rising. [N] int64
     lengths: of its passages, in terms. [N] int32
+    mean_length: of its passages
     Raises: DataError: no such file, or one that is cut, damaged, or of another version.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = as_path(path)
         # What a search reads of `rows` and `counts` is compared with the checksum of its term.
-        self.header, arrays = map_arrays(self.path, MAGIC, InvertedIndexHeader, unchecked=("rows", "counts"))
+        _, arrays = map_arrays(self.path, (KIND,), unchecked=("rows", "counts"))
         self.ids, self.lengths = arrays["ids"], arrays["lengths"]
         self._rows, self._counts, self._large = arrays["rows"], arrays["counts"], arrays["large"]
         self._text, self._text_ends = arrays["text"].data, arrays["text_ends"]
         self._ends, self._factors, self._checks = arrays["ends"], arrays["factors"], arrays["checks"]
-        self._verified = np.zeros(self.header.terms, bool)
+        self._verified, self.mean_length = np.zeros(len(self._ends), bool), _mean(self.lengths)
         self._norms: tuple[float, np.ndarray] = (0.0, np.zeros(0, np.float32))
 
     def __len__(self) -> int:
-        return self.header.passages
+        return len(self.ids)
 
     @property
     def newest(self) -> int:
         """The largest id in the index: what came later is to be searched in another way."""
-        return self.header.newest
+        return int(self.ids[-1])
 
     def holds(self, ids: np.ndarray) -> np.ndarray:
         """Which rows have one of some ids. [N] bool
@@ -264,7 +210,7 @@ class InvertedIndex:
 
     def verify(self) -> None:
         """Compare all of the file with its checksums. Raises: DataError."""
-        for number in range(self.header.terms):
+        for number in range(len(self._ends)):
             self._of(number)
 
     def postings(self, term: str) -> Postings:
@@ -275,7 +221,7 @@ class InvertedIndex:
         text = term.removesuffix("*").encode()[:MAX_TERM]
         first = self._place(text)
         if not term.endswith("*"):
-            there = first < self.header.terms and self._term(first) == text
+            there = first < len(self._ends) and self._term(first) == text
             return self._of(first) if there else Postings(self._rows[:0], self._counts[:0], 0.0)
         last = self._place(text + b"\xff")  # which UTF-8 does not have
         parts = [self._of(number) for number in range(first, last)]
@@ -287,7 +233,7 @@ class InvertedIndex:
 
     def _place(self, text: bytes) -> int:
         """The number of the first term that is not before a text in the order of bytes."""
-        return bisect_left(range(self.header.terms), text, key=self._term)
+        return bisect_left(range(len(self._ends)), text, key=self._term)
 
     def _term(self, number: int) -> bytes:
         return bytes(self._text[self._text_ends[number - 1] if number else 0 : self._text_ends[number]])
@@ -328,7 +274,7 @@ class InvertedIndex:
             if np.count_nonzero(allowed) * LOOKUP < max((len(x.rows) for x, _ in terms.values()), default=0):
                 few = np.flatnonzero(allowed)
         # A greater mean length raises a factor, at most in proportion; the bound is that of the index.
-        longer = max(1.0, mean_length / self.header.mean_length)
+        longer = max(1.0, mean_length / self.mean_length)
         rows = _candidates(list(terms.values()), norms, limit, longer, least, few)
         scores = np.zeros(len(rows))
         for postings, idf in terms.values():
