@@ -84,7 +84,7 @@ def test_scores_of_terms_sum_to_those_of_the_search(store: Store) -> None:
     ids = [*(id for id, _ in listed), 99]
     *by_term, gone = store.term_scores(question, ids)
     assert [sum(x.score for x in terms) for terms in by_term] == pytest.approx([score for _, score in listed], rel=1e-9)
-    assert gone == [] and {x.term: (x.passages, x.frequency) for x in by_term[0]}["ship"] == (1, 2)
+    assert gone == [] and {x.term: (x.passages, x.count) for x in by_term[0]}["ship"] == (1, 2)
 
 
 def test_dense_search_is_exact(store: Store) -> None:

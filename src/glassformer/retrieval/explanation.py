@@ -34,16 +34,13 @@ def with_words(question: str, matches: Sequence[PassageMatch], store: Store) -> 
         replace(
             match,
             words=[
-                WordScore(
-                    word=as_asked.get(x.term, x.term), term=x.term, passages=x.passages, idf=x.idf, count=x.frequency,
-                    score=x.score, places=[list(place) for place in places[x.term]],
-                )
+                replace(x, word=as_asked.get(x.term, x.term), places=list(map(list, places[x.term])))
                 for x in sorted(own, key=lambda x: -x.score)
             ],
         )
         for match, own in zip(matches, listed, strict=True)
         for places in [term_places(match.text, language, [x.term for x in own])]
-    ]  # fmt: skip
+    ]
 
 
 def table_of_words(matches: Sequence[PassageMatch]) -> list[Table]:

@@ -15,13 +15,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional
+from glassformer.errors import ConfigError, DataError, import_optional
 
 SCHEMES = ("postgresql://", "postgres://")
 CONNECTION = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 """Unless the address has others: a server that goes away without a word is noticed after a minute."""
 LOCK = (1_195_397_187, 1)
 """Of the one writer: two numbers that other programs are not likely to use."""
+
+PROBLEMS = {
+    ("08", "57P"): "the server went away: {}; try again when it runs: what was written is there",
+    # disk full, out of memory, a limit of the program
+    ("53100", "53200", "54000"): "cannot be written: {}; make room, and index again: what was indexed is there",
+    ("42501", "25006"): "the server does not allow it: {}; ask its administrator for the right",  # no right, read-only
+    # no such table or schema
+    ("42P01", "3F000"): "its tables are gone: {}; another process has made the store again: open it again",
+}
+"""How the code of an error begins → what it means, and what to do."""
 
 _ADDRESS = re.compile(
     r"postgres(?:ql)?://(?:(?P<user>[^:@/?#]*)(?::[^@/?#]*)?@)?(?P<host>[^@/?#]*)(?:/(?P<database>[^@?#]*))?"
@@ -193,22 +203,8 @@ class PostgresDatabase:
         except self.driver.Error as error:
             raise self._problem(error) from error
 
-    def _problem(self, error: Any) -> GlassformerError:
+    def _problem(self, error: Any) -> DataError:
         state, reason = error.sqlstate or "", error.diag.message_primary or str(error).partition("\n")[0]
-        if self._connection.closed or state.startswith(("08", "57P")):
-            return DataError(
-                f"{self.shown}: the server went away: {reason}; try again when it runs: what was written is there"
-            )
-        if state in ("53100", "53200", "54000"):  # disk full, out of memory, a limit of the program
-            return DataError(
-                f"{self.shown}: cannot be written: {reason}; make room, and index again: what was indexed is there"
-            )
-        if state in ("42501", "25006"):  # no right, read-only
-            return DataError(
-                f"{self.shown}: the server does not allow it: {reason}; ask its administrator for the right"
-            )
-        if state in ("42P01", "3F000"):  # no such table or schema
-            return DataError(
-                f"{self.shown}: its tables are gone: {reason}; another process has made the store again: open it again"
-            )
-        return DataError(f"{self.shown}: the server refuses: {reason}")
+        state = "08" if self._connection.closed else state
+        known = (text for states, text in PROBLEMS.items() if state.startswith(states))
+        return DataError(f"{self.shown}: {next(known, 'the server refuses: {}').format(reason)}")

@@ -31,7 +31,7 @@ from glassformer.files.schema import parse
 from glassformer.reports.report import plain
 from glassformer.retrieval.bm25 import K1, B, frequent_score, telling, term_weights
 from glassformer.retrieval.postgres_database import PostgresDatabase
-from glassformer.retrieval.store import EVERYTHING, TOGETHER, VERSION, Filter, Scored, Store, StoreSettings
+from glassformer.retrieval.store import EVERYTHING, VERSION, Filter, Scored, Store, StoreSettings
 from glassformer.retrieval.vectors import unit
 from glassformer.retrieval.words import query_terms
 
@@ -236,44 +236,31 @@ class PostgresStore(Store):
 
     def _add_vectors(self, ids: Sequence[int], vectors: np.ndarray) -> None:
         width = vectors.shape[1]
-        row = [
-            ("fields", ">i2"),
-            ("size_of_id", ">i4"),
-            ("id", ">i8"),
-            ("size", ">i4"),
-            ("width", ">i2"),
-            ("unused", ">i2"),
-        ]
+        row = zip("fields size_of_id id size width unused".split(), ">i2 >i4 >i8 >i4 >i2 >i2".split(), strict=True)
         rows = np.zeros(len(ids), np.dtype([*row, ("vector", ">f2", (width,))]))
         rows["fields"], rows["size_of_id"], rows["id"] = 2, 8, ids
         rows["size"], rows["width"], rows["vector"] = 4 + 2 * width, width, vectors
         with self.database.copying("vectors(passage, vector) FROM STDIN (FORMAT BINARY)") as copy:
             copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8) + rows.tobytes() + b"\xff\xff")
 
-    def _index_words(self, content: int, *, remove: bool = False) -> None:
-        last, sign, passages, count = 0, -1 if remove else 1, 0, 0
-        query = f"SELECT id, headings, text FROM passages WHERE content = ? AND id > ? ORDER BY id LIMIT {TOGETHER}"
-        while rows := self._run(query, (content, last)):
-            last = rows[-1][0]
-            listed = [(id, list(map(_short, self._terms(headings, text)))) for id, headings, text in rows]
-            postings = [(x, id, tf, len(all_of_it)) for id, all_of_it in listed for x, tf in Counter(all_of_it).items()]
-            if remove:
-                self._run(
-                    "DELETE FROM postings WHERE (term, passage) IN (SELECT * FROM unnest(?::text[], ?::bigint[]))",
-                    ([x[0] for x in postings], [x[1] for x in postings]),
-                )
-            else:
-                with self.database.copying("postings(term, passage, tf, length) FROM STDIN") as copy:
-                    for posting in postings:
-                        copy.write_row(posting)
-            counts = sorted(Counter(x[0] for x in postings).items())
+    def _index_terms(self, listed: Sequence[tuple[int, list[str]]], remove: bool) -> None:
+        counted = [(id, len(terms), Counter(map(_short, terms))) for id, terms in listed]
+        postings = [(term, id, tf, length) for id, length, counts in counted for term, tf in counts.items()]
+        if remove:
             self._run(
-                "INSERT INTO frequencies(term, passages) SELECT * FROM unnest(?::text[], ?::bigint[]) "
-                "ON CONFLICT(term) DO UPDATE SET passages = frequencies.passages + excluded.passages",
-                ([term for term, _ in counts], [sign * number for _, number in counts]),
+                "DELETE FROM postings WHERE (term, passage) IN (SELECT * FROM unnest(?::text[], ?::bigint[]))",
+                ([x[0] for x in postings], [x[1] for x in postings]),
             )
-            passages, count = passages + len(rows), count + sum(len(all_of_it) for _, all_of_it in listed)
-        self._set(passages=self._get("passages") + sign * passages, terms=self._get("terms") + sign * count)
+        else:
+            with self.database.copying("postings(term, passage, tf, length) FROM STDIN") as copy:
+                for posting in postings:
+                    copy.write_row(posting)
+        passages = sorted(Counter(x[0] for x in postings).items())
+        self._run(
+            "INSERT INTO frequencies(term, passages) SELECT * FROM unnest(?::text[], ?::bigint[]) "
+            "ON CONFLICT(term) DO UPDATE SET passages = frequencies.passages + excluded.passages",
+            ([term for term, _ in passages], [-count if remove else count for _, count in passages]),
+        )
 
     def _renew_index(self) -> None:
         with self._errors():

@@ -224,19 +224,10 @@ class SqliteStore(Store):
         rows = zip(ids, (vector.tobytes() for vector in vectors.astype("<f2")), strict=True)
         self._run_many("INSERT INTO vectors(passage, vector) VALUES(?, ?)", rows)
 
-    def _index_words(self, content: int, *, remove: bool = False) -> None:
-        first = "words, " if remove else ""
-        second = "'delete', " if remove else ""
-        passages, count = 0, 0
-        rows = self._database.execute("SELECT id, headings, text FROM passages WHERE content = ?", (content,))
-        for id, headings, text in rows:
-            listed = self._terms(headings, text)
-            self._database.execute(
-                f"INSERT INTO words({first}rowid, terms) VALUES({second}?, ?)", (id, " ".join(listed))
-            )
-            passages, count = passages + 1, count + len(listed)
-        sign = -1 if remove else 1
-        self._set(passages=self._get("passages") + sign * passages, terms=self._get("terms") + sign * count)
+    def _index_terms(self, listed: Sequence[tuple[int, list[str]]], remove: bool) -> None:
+        first, second = ("words, ", "'delete', ") if remove else ("", "")
+        rows = ((id, " ".join(terms)) for id, terms in listed)
+        self._run_many(f"INSERT INTO words({first}rowid, terms) VALUES({second}?, ?)", rows)
 
     def finish(self) -> None:
         super().finish()

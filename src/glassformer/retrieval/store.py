@@ -32,7 +32,7 @@ from glassformer.files.schema import Schema
 from glassformer.reports.report import Display, plain
 from glassformer.reports.table import Table
 from glassformer.retrieval.bm25 import scores_by_term, term_weights
-from glassformer.retrieval.passage import Passage, PassageMatch
+from glassformer.retrieval.passage import Passage, PassageMatch, WordScore
 from glassformer.retrieval.words import query_terms, stemmer_version, terms
 
 VERSION = 1
@@ -160,16 +160,6 @@ def best_first(scored: Iterable[tuple[int, float]]) -> Scored:
     return sorted(scored, key=lambda x: (-x[1], x[0]))
 
 
-class TermScore(NamedTuple):
-    """What a term of a question adds to the BM25 score of a passage that has it `frequency` times; see `WordScore`."""
-
-    term: str
-    passages: int
-    idf: float
-    frequency: int
-    score: float
-
-
 class Store(Display):
     """Passages with their places, words and vectors. Many may read while one writes.
 
@@ -242,8 +232,8 @@ class Store(Display):
         """Store the vectors of new passages. [n, D] float16"""
 
     @abstractmethod
-    def _index_words(self, content: int, *, remove: bool = False) -> None:
-        """Add the words of a content to the full-text index, which counts complete contents alone; or remove them."""
+    def _index_terms(self, listed: Sequence[tuple[int, list[str]]], remove: bool) -> None:
+        """Add passages with their terms to the full-text index, or remove them."""
 
     @abstractmethod
     def _term_counts(self, asked: Sequence[str]) -> dict[str, int]:
@@ -311,6 +301,18 @@ class Store(Display):
             "ON CONFLICT(name) DO UPDATE SET content = excluded.content",
             [(storable(name), content) for name in batch.names],
         )
+
+    def _index_words(self, content: int, *, remove: bool = False) -> None:
+        """Add the words of a content to the full-text index, which counts complete contents alone; or remove them."""
+        last, passages, count = 0, self._get("passages"), self._get("terms")
+        query = f"SELECT id, headings, text FROM passages WHERE content = ? AND id > ? ORDER BY id LIMIT {TOGETHER}"
+        while rows := self._run(query, (content, last)):
+            last = rows[-1][0]
+            listed = [(id, self._terms(headings, text)) for id, headings, text in rows]
+            self._index_terms(listed, remove)
+            sign = -1 if remove else 1
+            passages, count = passages + sign * len(rows), count + sign * sum(len(own) for _, own in listed)
+        self._set(passages=passages, terms=count)
 
     def _drop_if_unused(self, content: int) -> None:
         if self._run("SELECT 1 FROM documents WHERE content = ? LIMIT 1", (content,)):
@@ -443,8 +445,11 @@ class Store(Display):
         """[n, D] float16, or that of the other byte order"""
         return np.frombuffer(b"".join(stored), self.NUMBERS).reshape(len(stored), self.settings.width)
 
-    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[TermScore]]:
-        """Which terms of a question each of these passages has, and what they add to its score by `search_words`."""
+    def term_scores(self, question: str, ids: Sequence[int]) -> list[list[WordScore]]:
+        """Which terms of a question each of these passages has, and what they add to its score by `search_words`.
+
+        Their words are the terms, without places in the text.
+        """
         with self._errors(), self._reading():
             passages, total = self._get("passages"), self._get("terms")
             counts = self._term_counts(query_terms(question, self.settings.language))
@@ -453,8 +458,8 @@ class Store(Display):
         weights = term_weights(passages, counts)
         return [
             [
-                TermScore(term, counts[term], weights[term], tf, score)
-                for term, tf, score in scores_by_term(texts.get(int(id), []), weights, total / max(1, passages))
+                WordScore(word=x, term=x, passages=counts[x], idf=weights[x], count=tf, score=score)
+                for x, tf, score in scores_by_term(texts.get(int(id), []), weights, total / max(1, passages))
             ]
             for id in ids
         ]
