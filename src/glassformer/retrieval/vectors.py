@@ -198,8 +198,10 @@ class QuantisedVectors(VectorSearch):
         check_count("dimensions", self.dimensions)
         if self.dimensions > self.dimension:
             raise ConfigError(f"dimensions is {dimensions}; the vectors have {self.dimension}")
-        self._steps: np.ndarray = np.ones(self.dimensions, np.float32)
-        self._codes = self._quantise(self.vectors)
+        parts = [self._shorter(self.vectors[:0]), *(value_ranges(self._shorter(x)) for _, x in blocks(self.vectors))]
+        self._ranges = value_ranges(np.concatenate(parts))
+        codes = [self._coded(block) for _, block in blocks(self.vectors)]
+        self._codes = np.concatenate(codes) if codes else np.empty((0, self.dimensions), np.int8)
         if vectors_of is not None:
             self.vectors = self.vectors[:0]
 
@@ -214,35 +216,23 @@ class QuantisedVectors(VectorSearch):
             return vectors.astype(np.float32)
         return shortened(vectors, self.dimensions, normalise=self.measure == "cosine")
 
-    def _quantise(self, vectors: np.ndarray) -> np.ndarray:
-        if self.precision == "binary":
-            codes = np.zeros((len(vectors), -(-self.dimensions // 64)), np.uint64)
-            packed = codes.view(np.uint8).reshape(len(vectors), codes.shape[1] * 8)
-        elif self.precision == "int8":
-            codes = packed = np.empty((len(vectors), self.dimensions), np.int8)
-            parts = [value_ranges(self._shorter(block)) for _, block in blocks(vectors)]
-            ranges = value_ranges(np.concatenate(parts) if parts else self._shorter(vectors))
-            self._steps = (ranges[1] - ranges[0]) / 255
-        else:
-            codes = packed = np.empty((len(vectors), self.dimensions), np.float16)
-        for rows, block in blocks(vectors):
-            part = self._shorter(block)
-            if self.precision == "binary":
-                bits = quantized(part, "ubinary")
-                packed[rows, : bits.shape[1]] = bits
-            else:
-                packed[rows] = part if self.precision == "float16" else quantized(part, "int8", ranges=ranges)
-        return codes
+    def _coded(self, vectors: np.ndarray) -> np.ndarray:
+        """int8 or float16, or bits, 64 a number. [n, D] → [n, d], [n, words]"""
+        part = self._shorter(vectors)
+        if self.precision == "float16":
+            return part.astype(np.float16)
+        if self.precision == "int8":
+            return np.asarray(quantized(part, "int8", ranges=self._ranges))
+        bits = quantized(part, "ubinary")
+        return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        count, queries = min(k * self.oversampling, len(self)), self._shorter(queries)
-        if self.precision != "binary":
-            # A dimension is low + step · (level + 128.5): low and 128.5 add the same to every score of a query.
-            return largest_products(pieces(self._codes), queries * self._steps, count).ids
-        bits = np.zeros((len(queries), self._codes.shape[1] * 8), np.uint8)
-        packed = quantized(queries, "ubinary")
-        bits[:, : packed.shape[1]] = packed
-        return np.stack([self._nearest_bits(row, count) for row in bits.view(np.uint64)])
+        count = min(k * self.oversampling, len(self))
+        if self.precision == "binary":
+            return np.stack([self._nearest_bits(row, count) for row in self._coded(queries)])
+        # A dimension is low + step · (level + 128.5): low and 128.5 add the same to every score of a query.
+        steps = (self._ranges[1] - self._ranges[0]) / 255 if self.precision == "int8" else np.float32(1)
+        return largest_products(pieces(self._codes), self._shorter(queries) * steps, count).ids
 
     def _nearest_bits(self, query: np.ndarray, count: int) -> np.ndarray:
         """Rows of the smallest Hamming distances, of equal ones the first. [words] → [count]"""
