@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from glassformer.studies.report import ReportOptions
 from glassformer.studies.study import Study
@@ -94,3 +96,22 @@ def test_an_interval_takes_two_lines_on_a_phone(tab: Tabs, study_page: Path) -> 
     )
     heights = page.locator("section.card td.interval .written").evaluate_all(lines)
     assert len(heights) == 20 and max(heights) < 3.4  # of a line 1.5
+
+
+def test_charts_are_saved_as_pictures_and_tables_for_a_spreadsheet(tab: Tabs, study_page: Path, tmp_path: Path) -> None:
+    page = tab(viewport={"width": 1440, "height": 900}).goto(study_page)
+    page.wait_for_function("() => document.querySelector('.series-plot canvas')")
+    for chart in ("accuracy", "accuracy by time"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"{chart}: save as a picture", exact=True).click()
+        download.value.save_as(tmp_path / "chart.png")
+        with Image.open(tmp_path / "chart.png") as picture:
+            assert picture.width > 400 and len(picture.convert("RGB").getcolors(1_000_000) or []) > 20
+    with page.expect_download() as download:
+        page.get_by_role("button", name="accuracy: save for a spreadsheet", exact=True).click()
+    assert download.value.suggested_filename == "accuracy.csv"
+    download.value.save_as(tmp_path / "table.csv")
+    with open(tmp_path / "table.csv", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head[:5] == ["method", "labels", "accuracy", "accuracy low", "accuracy high"] and len(rows) == 12
+    assert all(float(row[3]) <= float(row[2]) <= float(row[4]) for row in rows)

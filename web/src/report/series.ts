@@ -8,6 +8,7 @@
 import "./series.css";
 import uPlot from "uplot";
 import { extent, finite, nearest, number, ticks } from "./scales";
+import { savePicture } from "./save";
 import type { LineData, MarksData, SeriesData } from "./types";
 
 const COLOURS = 8;
@@ -96,6 +97,9 @@ class Chart {
       });
       head.append(button);
     }
+    const save = element("button", { title: "Save as a picture", "aria-label": `${this.data.title}: save as a picture` }, "PNG");
+    save.addEventListener("click", () => this.save());
+    head.append(save);
     return head;
   }
 
@@ -165,6 +169,14 @@ class Chart {
     return found;
   }
 
+  /** What is shown, as a picture. */
+  private save(): void {
+    const canvas = this.drawn?.ctx.canvas;
+    if (!canvas) return;
+    const legend = this.shown.filter(({ faint }) => !faint).map((line) => ({ name: line.name, colour: this.lineColour(line) }));
+    savePicture(this.figure, this.data.title, legend, canvas, this.plot.clientWidth, this.plot.clientHeight);
+  }
+
   /** Columns on common x values, as uPlot wants them: each line, and below and above it its band. */
   private columns(): uPlot.AlignedData {
     const known = (values: ArrayLike<unknown>) => Array.from(values as ArrayLike<number>, (y) => (finite(y) && (!this.log || y > 0) ? y : null));
@@ -191,12 +203,12 @@ class Chart {
     return { series, bands };
   }
 
-  private axis(log: boolean, count: number, whole: boolean, label: string): uPlot.Axis {
+  private axis(log: boolean, count: number, whole: boolean, label: string, own: number[] = []): uPlot.Axis {
     const style = `11.5px ${getComputedStyle(this.plot).fontFamily}`;
     return {
       stroke: this.colour("--ink-3"), font: style, labelFont: style, label: label || undefined, labelSize: label ? 22 : 0,
       grid: { stroke: this.colour("--line"), width: 1 }, ticks: { show: false },
-      splits: (_, __, low, high) => ticks(low, high, count, log).filter((x) => !whole || Number.isInteger(x)),
+      splits: (_, __, low, high) => (own.length ? own.filter((x) => x >= low && x <= high) : ticks(low, high, count, log).filter((x) => !whole || Number.isInteger(x))),
       values: (_, splits) => splits.map(number), filter: (_, splits) => splits,
     };
   }
@@ -207,6 +219,8 @@ class Chart {
     const { state, data } = this;
     const whole = !data.log_x && data.lines.every(({ x }) => x.every(Number.isInteger));
     const columns = Math.max(2, Math.min(TICKS.columns, Math.floor(this.plot.clientWidth / 80)));
+    // Of few sizes, such as 8, 16 and 32, the axis has these.
+    const places = placesOf(data.lines), own = data.log_x && places.length > 2 && places.length <= columns ? places : [];
     this.drawn = new uPlot(
       {
         width: this.plot.clientWidth, height: this.plot.clientHeight, legend: { show: false }, padding: [8, 14, 0, 0],
@@ -215,7 +229,7 @@ class Chart {
           y: { distr: this.log ? 3 : 1, range: () => extent(this.shown, state.from, state.to, this.log) },
         },
         axes: [
-          { ...this.axis(data.log_x, columns, whole, data.x_label), size: 24 },
+          { ...this.axis(data.log_x, columns, whole, data.x_label, own), size: 24 },
           { ...this.axis(this.log, TICKS.rows, false, data.y_label), size: 52 },
         ],
         ...this.series(),

@@ -1,6 +1,7 @@
 /** A table: sorted by any column; numbers with intervals are bars on one scale. */
 
 import { element } from "./dom";
+import { saveRows } from "./save";
 import { finite, intervalRange, number, significant, ticks } from "./scales";
 import type { Cell, IntervalCell, TableData } from "./types";
 
@@ -247,22 +248,33 @@ const longest = (table: TableData, column: number): string =>
 /** Whether a table has bars, which makes it a picture too. */
 export const hasBars = (table: TableData): boolean => table.headings.some((_, column) => scaleOf(table, column) !== null);
 
+/** The rows of a table for a spreadsheet: a number with an interval is three columns. */
+export function plainRows(table: TableData): (string | number)[][] {
+  const wide = table.headings.map((_, column) => table.rows.some((row) => typeof row[column] === "object"));
+  const ends = (cell: Cell) => (typeof cell === "object" ? [cell.value, cell.low, cell.high].map((x) => x ?? "") : [cell, "", ""]);
+  const plain = (row: Cell[]) => row.flatMap((cell, column) => (wide[column] ? ends(cell) : [textOf(cell)]));
+  return [table.headings.flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name])), ...table.rows.map(plain)];
+}
+
 /** A table as a card, folded where it is said to be. */
 export function TableCard({ table, whole }: { table: TableData; whole: boolean }) {
   const grid = <Grid table={table} label={table.caption || "table"} />;
   const heading = table.caption && <h2>{table.caption}</h2>;
   const note = table.note && <p class="remark">{table.note}</p>;
+  const name = table.caption || "table";
+  const save = <button title="Save for a spreadsheet" aria-label={`${name}: save for a spreadsheet`} onClick={() => saveRows(name, plainRows(table))}>CSV</button>;
   return (
     <section class={`card${whole ? " whole" : ""}`}>
       {table.folded ? (
         <details>
           <summary>{heading || "Table"}</summary>
+          <div class="card-head">{save}</div>
           {note}
           {grid}
         </details>
       ) : (
         <>
-          {heading}
+          <div class="card-head">{heading}{save}</div>
           {note}
           {grid}
         </>

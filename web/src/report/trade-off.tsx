@@ -4,6 +4,7 @@
  */
 
 import { element } from "./dom";
+import { imageOf, savePicture } from "./save";
 import { finite, number, padded, ticks } from "./scales";
 import "./trade-off.css";
 import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeOffData } from "./types";
@@ -116,8 +117,9 @@ const draw: DrawTradeOff = (data, Grid) => {
   new ResizeObserver(() => place(plot)).observe(plot);
   return (
     <figure class="card trade-off">
-      <figcaption>
+      <figcaption class="card-head">
         <h2>{data.title}</h2>
+        <button title="Save as a picture" aria-label={`${data.title}: save as a picture`} onClick={() => void save(plot, data.title)}>PNG</button>
       </figcaption>
       {shown.length > 0 && (
         <ul class="trade-off-groups">
@@ -138,6 +140,18 @@ const draw: DrawTradeOff = (data, Grid) => {
     </figure>
   );
 };
+
+/** Around the plot: what is written there. */
+const ROOM = [34, 22, 44, 62];
+
+async function save(plot: HTMLElement, title: string): Promise<void> {
+  const figure = plot.closest("figure") as HTMLElement;
+  const legend = [...figure.querySelectorAll<HTMLElement>(".trade-off-groups li")].map((each) => ({
+    name: each.textContent ?? "", colour: getComputedStyle(each.querySelector(".swatch") as Element).backgroundColor,
+  }));
+  const { image, width, height } = await imageOf(plot.querySelector("svg") as SVGSVGElement, ROOM);
+  savePicture(figure, title, legend, image, width, height);
+}
 
 globalThis.glassformerTradeOff = draw;
 
