@@ -18,7 +18,7 @@ from glassformer.reports.charts import Series, TradeOff
 from glassformer.reports.page import report_data
 from glassformer.reports.table import IntervalCell
 from glassformer.studies.cells import Cell, changed, scored
-from glassformer.studies.report import ReportOptions, StudyReport
+from glassformer.studies.report import ReportOptions, StudyReport, Winner, best_by_number
 from glassformer.studies.study import EVALUATORS, Study, parse_study, register
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, differences, intervals
 from glassformer.training.callbacks import TrainingStopped
@@ -550,5 +550,10 @@ def test_the_winner_of_each_number_is_named_with_those_that_may_be_as_good(tmp_p
     report = Study(factors, evaluate, tmp_path, options=options).run()
     first, second = report.winners
     assert {first.name, *first.equal} == {"a", "b"} and (second.name, second.equal) == ("a", [])
-    assert report.finding == f"With 16 labels, a is best ({second.value:.3f}), beyond chance."
+    assert report.finding == best_by_number(report.winners, "labels")
+    winners = [Winner(number=8, name="a", value=0.5, equal=["b"]), Winner(number=16, name="a", value=0.9, equal=[])]
+    winners += [Winner(number=32, name="c", value=0.95, equal=["a"])]
+    assert best_by_number(winners, "labels") == (
+        "Best: a with 8 and 16 labels (0.900, with 16 beyond chance); c with 32 labels (0.950, others may equal it)."
+    )
     assert "not distinguishable from it:" in report.sentences[0]

@@ -107,7 +107,7 @@ def test_methods_are_compared_on_the_same_slices(tmp_path: Path, encoder: Path) 
     # the other rows of the pool are unlabelled texts, and no test row is
     assert {*FITTED[0][0]} | {*FITTED[0][1]} == {row["text"] for row in numbered(40)}
     assert [x.sentence("labels") for x in report.winners][-1] == "With 8 labels, words is best (1.000), beyond chance."
-    assert report.finding == report.winners[-1].sentence("labels")
+    assert report.finding == "Best: words with 4 and 8 labels (1.000, beyond chance)."
     assert StudyReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.examples[0].outputs == {"blind": "fruit", "words": "time"} and "flies" in report.examples[0].text
     assert any("blind" in line.name for chart in report.charts()[:1] for line in chart.lines)  # type: ignore[union-attr]

@@ -34,7 +34,7 @@ from glassformer.files.atomic import write_json
 from glassformer.files.schema import Allowed, Count, Schema, parse
 from glassformer.hub import resolve
 from glassformer.reports.report import plain
-from glassformer.runs.config import DataConfig
+from glassformer.runs.config import DataConfig, as_list
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import read_config, seed_folder
 from glassformer.studies.cells import Cell, CellResult, folder_name, scored
@@ -437,6 +437,7 @@ class FewLabelsEvaluator(Evaluator):
         facts = {
             "labels": list(self.rows.pool.kind.names), "labelled": len(self.rows.pool),
             "unlabelled": len(self.rows.unlabelled), "page": str(self.output / "study.html"),
+            "title": f"Few labels: {', '.join(Path(name).name for name in as_list(self.config.data.train))}",
         }  # fmt: skip
         return replace(report, notes=notes, facts=facts, examples=list(self._disagreements(cells)))
 

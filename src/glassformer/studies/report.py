@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -481,6 +482,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         within = [self.over] if self.over in self.varied else self.varied[1:]
         between = [factor for factor in self.varied if factor not in within]
         grouped = bool(within and between)
+        # Points of one number, such as 32 labels, are named by the rest.
+        named = within if len({x.label(within) for x in points} - {""}) > 1 else between
         marks = [
             Point(
                 x.label(self.varied),
@@ -488,7 +491,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
                 x.metrics[self.metric].cell(),
                 size=x.costs[self.options.area].value if self.options.area in x.costs else None,
                 group=x.label(between) if grouped else "",
-                mark=x.label(within) if grouped else "",
+                mark=x.label(named) if grouped else "",
             )
             for x in points
         ]
@@ -596,7 +599,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if own := self.facts.get("finding"):
             return str(own)
         if self.winners:
-            return self.winners[-1].sentence(str(self.over))
+            return best_by_number(self.winners, str(self.over))
         return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
 
     def remarks(self) -> list[str]:
@@ -609,6 +612,23 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         folder = as_path(folder, "folder")
         self.save(folder / "study.json")
         write_page(folder / "study.html", report_page(self))
+
+
+def best_by_number(winners: Sequence[Winner], over: str) -> str:
+    """Which is best at which numbers, in one sentence, with its value at the largest of them."""
+    parts = []
+    for name, group in groupby(winners, lambda x: x.name):
+        own = list(group)
+        sure = [x for x in own if not x.equal]
+        alone = f"with {_numbers(sure)} " if 0 < len(sure) < len(own) else ""
+        chance = f"{alone}beyond chance" if sure else "others may equal it"
+        parts.append(f"{name} with {_numbers(own)} {over} ({own[-1].value:.3f}, {chance})")
+    return f"Best: {'; '.join(parts)}."
+
+
+def _numbers(winners: Sequence[Winner]) -> str:
+    *others, last = (written(x.number) for x in winners)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def crossing_point(values: Mapping[float, float], level: float, higher: bool) -> float | None:

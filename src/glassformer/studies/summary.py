@@ -115,7 +115,7 @@ def study_report(
         effects=[_effect(*pair, name, factors, options.intervals) for name in metrics for pair in pairs],
         notes=[result.note for _, result in cells.values() if result.note],
         details=[
-            replace(table, caption=": ".join(filter(None, [label_of(cell.levels), table.caption])), folded=True)
+            replace(table, caption=": ".join(filter(None, [str(cell), table.caption])), folded=True)
             for cell, result in cells.values()
             for table in result.tables
         ],
