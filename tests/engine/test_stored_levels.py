@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from glassformer.engine import native
 from glassformer.engine.few_tokens import FewTokensProduct
 from glassformer.engine.prepare import PRECISIONS, prepare, prepared_copy, prepared_precision, unprepare
 from glassformer.engine.stored_levels import StoredLevelsProduct
+from glassformer.files.child import command
 from tests.e2e.tiny_models import make_folder
 
 
@@ -82,7 +85,47 @@ def test_products_of_four_bits_are_exact(rows: int, columns: int, group: int, to
     zero = torch.zeros(made.scale.shape, dtype=torch.int8) if made.zero is None else made.zero
     terms = made.levels.abs().unflatten(1, (made.scale.shape[1], -1)) + zero.abs()[..., None]  # |q| + |Z|
     terms = (made.scale[..., None] * terms).flatten(1)
-    assert y is not None and ((y - expected).abs() <= 5e-7 * (x.abs() @ terms.T)).all()
+    runs = x.abs().unflatten(1, (-1, 8)).amax(-1, keepdim=True).expand(-1, -1, 8).flatten(1)  # that share a scale
+    assert y is not None and ((y - expected).abs() <= 2e-7 * (runs @ terms.T)).all()
+
+
+SUMS_OF_FOUR_BITS = """
+import os
+os.environ["NUMBA_CPU_FEATURES"] = FEATURES
+import numpy as np
+from numba import njit
+from glassformer.engine.kernels.four_bits import _sums_of, round_inputs
+from glassformer.engine.kernels.tiles import VNNI
+from glassformer.engine.program import rounded_floats
+assert VNNI == ("+avx512vnni" in FEATURES)
+@njit
+def sums(w, s, x, place):
+    round_inputs(x, 160, 32, place)
+    return _sums_of(32, (w, w + 80, w + 160, w + 240), (s, s + 20, s + 40, s + 60), place, 160)
+draw = np.random.default_rng(0)
+q = draw.integers(0, 16, (4, 160), np.uint8)
+w, s, x = q[:, ::2] | q[:, 1::2] << 4, draw.random((4, 5), np.float32), draw.standard_normal(160, np.float32)
+q[0], w[0], x[:8] = 15, 255, -7  # sums as far from 0 as they can be
+place = np.zeros(rounded_floats(160), np.float32)
+found = sums(w.ctypes.data, s.ctypes.data, x.ctypes.data, place.ctypes.data)
+W = (q.astype(float) - 8) * s.repeat(32, 1)
+assert (abs(np.array(found) - W @ x) <= 2e-7 * abs(W) @ abs(x).reshape(-1, 8).max(1).repeat(8)).all()
+"""
+
+
+@pytest.mark.parametrize("hidden", ["", "vnni", "avx512"])
+def test_four_bits_on_other_processors(hidden: str) -> None:
+    if not native.available():
+        pytest.skip("compiled kernels are not available here")
+    features = ",".join(f"-{f[1:]}" if hidden and hidden in f else f for f in native._features().split(","))
+    done = subprocess.run(
+        command(f"FEATURES = {features!r}\n{SUMS_OF_FOUR_BITS}"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_four_bits_keep_what_is_not_a_number() -> None:

@@ -113,7 +113,7 @@ def preload() -> None:
 
 def available() -> bool:
     """Whether there can be a kernel here: Numba is installed, and system and processor are such as it was tried on."""
-    tried = sys.platform == "linux" and platform.machine() == "x86_64"
+    tried = sys.platform == "linux" and platform.machine() == "x86_64" and processor.has("avx2")
     return tried and all(map(_installed, ("numba", "llvmlite"))) and _openmp() is not None
 
 

@@ -108,8 +108,8 @@ INSTRUCTION = np.dtype(
 
 RUN = 8
 """Inputs that are rounded with one scale, where weights have 4 bits: as many as a word has weights."""
-ROUNDED_WEIGHTS, ROUNDED_BYTES = 128, 704
-"""Inputs of a chunk, and its bytes: two levels of 16 bits each, and for each run two sums and a scale of 32 bits."""
+ROUNDED_WEIGHTS, ROUNDED_BYTES = 128, 512
+"""Inputs of a chunk, and its bytes: three of each input, and for each run a sum and a scale of 32 bits."""
 
 
 def rounded_floats(inputs: int) -> int:

@@ -24,7 +24,7 @@ from glassformer.engine.program import Activation, Norm, NumberFormat
 
 
 def _reader(array, size, widen):
-    """Functions of weights w of one format at an address: Σ w[k] x[k]; w in fp32."""
+    """Functions of weights w of one format at an address: Σ w[k] x[k]; out += factor · w."""
 
     @formula
     def dot(address, start, x):
@@ -35,16 +35,16 @@ def _reader(array, size, widen):
         return total
 
     @formula
-    def widened(address, start, out):
+    def add_row(address, start, factor, out):
         w = array(address + start * size, out.size)
         for k in range(out.size):
-            out[k] = widen(w[k])
+            out[k] += factor * widen(w[k])
 
-    return dot, widened
+    return dot, add_row
 
 
 def _reader_of_many(array, size, widen):
-    """The same sums of eight w and one x, and of two w and four x.
+    """The same sums of eight w and one x, and of two w and four x; out += Σ factor · w of four w.
 
     Memory is read faster in several streams than in one; of several tokens each number is read once for several sums.
     """
@@ -85,7 +85,16 @@ def _reader_of_many(array, size, widen):
             wd += wide1 * d[k]
         return va, vb, vc, vd, wa, wb, wc, wd
 
-    return eight_rows, eight_dots
+    @formula
+    def add_four(address, starts, factors, out):
+        K = out.size
+        a, b = array(address + starts[0] * size, K), array(address + starts[1] * size, K)
+        c, d = array(address + starts[2] * size, K), array(address + starts[3] * size, K)
+        for k in range(K):
+            two = factors[0] * widen(a[k]) + factors[1] * widen(b[k])
+            out[k] += two + factors[2] * widen(c[k]) + factors[3] * widen(d[k])
+
+    return eight_rows, eight_dots, add_four
 
 
 def _of_any_format(make):
@@ -108,8 +117,8 @@ def _of_any_format(make):
     return [choice(*same) for same in zip(*(make(*each) for each in formats), strict=True)]
 
 
-dot, widened = _of_any_format(_reader)
-eight_rows, eight_dots = _of_any_format(_reader_of_many)
+dot, add_row = _of_any_format(_reader)
+eight_rows, eight_dots, add_four = _of_any_format(_reader_of_many)
 
 
 @formula

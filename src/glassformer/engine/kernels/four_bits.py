@@ -2,49 +2,45 @@
 
     y[n] = Σ_g S[n, g] Σ_k (q[n, k] - 8 - Z[n, g]) x[k]         q from 0 to 15, eight in a word of 32 bits
 
-Each run of eight inputs has a scale of its own, and each input two levels of 16 bits, x = s (i + j / 65534), which hold
-what an fp32 number does. A word meets its run in one lane of a vector, so that a lane has one scale, S · s:
+Each run of eight inputs has a scale of its own, and each input three bytes with a sign, x = s (2¹⁶ h + 2⁸ i + j), which
+keep 23 bits of the run's largest. A word meets its run in one lane of a vector, so that a lane has one scale, S · s:
 
-    128 weights    16 words = 32 halves of 16 bits; the p-th nibble of half h is weight 4 h + p
-    4 products     lane += Σ (w >> 4 p & 15) · i       of pairs of 16-bit integers: one instruction (pmaddwd, vpdpwssd)
-    4 products     fine += Σ (w >> 4 p & 15) · j
-    1 scaling      sum += S s · (lane + fine / 65534)  lanes begin with - 8 Σ i, which is known before
+    128 weights    16 words = 64 bytes of two nibbles: the n-th byte of a word has the weights 2 n and 2 n + 1
+    2 products     lane = Σ (w & 15) · h + Σ (w >> 4) · h     of four unsigned and four signed bytes: vpdpbusd of VNNI
+    4 products     lane = 2⁸ lane + …                         twice, with i and with j
+    1 scaling      sum += S s · (lane - 8 Σ x)                the last term is known before
 
-A lane is at most 15 · 32767 · 8 < 2²⁴, so that it is exact as an fp32 number. LLVM's vectors have any length: it makes
-of them what the processor has.
+A lane is at most 15 · 2²² · 8 < 2³¹.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import float32, int16, int32, types, uint32
+from numba import float32, types
 from numba.core import cgutils
 from numba.core.extending import intrinsic
 
-from glassformer.engine.kernels.memory import array_of, bits_of_float, bytes_, exact, float_of_bits, floats, formula
-from glassformer.engine.program import (
-    ROUNDED_BYTES,
-    ROUNDED_WEIGHTS,
-    RUN,
-)
+from glassformer.engine.kernels.memory import array_of, bytes_, floats, formula
+from glassformer.engine.kernels.tiles import VNNI
+from glassformer.engine.program import ROUNDED_BYTES, ROUNDED_WEIGHTS, RUN
 
-shorts, words = array_of(types.int16), array_of(types.int32)
+words = array_of(types.int32)
 
-ROWS, LANES, PARTS = 4, 16, 4
-"""Rows of weights at a time, for all of which inputs are loaded once; words of a vector; weights of half a word."""
-LARGEST, STEPS = 32767, 65534
-"""The largest level of an input; fine levels between two of them."""
+ROWS, LANES, PLANES = 4, 16, 3
+"""Rows of weights at a time, for all of which inputs are loaded once; words of a vector; bytes of an input."""
+LARGEST = (1 << 22) - 1
+"""The largest rounded input: adding 1.5 · 2²³ rounds what is no larger."""
 
-BEGINS = 4 * ROUNDED_WEIGHTS
-SCALES = BEGINS + 8 * LANES
-"""Where the first sums of lanes, and the scales of runs, are in a chunk of rounded inputs, behind their levels."""
+AHEAD = 1024
+"""Bytes before their use at which weights are fetched: streams are too short for the processor to do it in time."""
 
-_int, _float = ir.IntType(32), ir.FloatType()
-_halves, _words, _sums = (
-    ir.VectorType(ir.IntType(16), 2 * LANES),
-    ir.VectorType(_int, LANES),
-    ir.VectorType(_float, LANES),
-)
+BEGINS = PLANES * ROUNDED_WEIGHTS
+SCALES = BEGINS + 4 * LANES
+"""Where the first sums of lanes, and the scales of runs, are in a chunk of rounded inputs, behind their bytes."""
+
+_byte, _int, _float = ir.IntType(8), ir.IntType(32), ir.FloatType()
+_words, _sums = ir.VectorType(_int, LANES), ir.VectorType(_float, LANES)
+_chunk, _chunk_sums = ir.VectorType(_int, ROUNDED_WEIGHTS), ir.VectorType(_float, ROUNDED_WEIGHTS)
 
 
 def _constant(kind, *values):
@@ -68,12 +64,40 @@ def _load(builder, kind, address, lanes=None):
     return builder.call(function, [place, _int(4), mask, ir.Constant(kind, None)])
 
 
-def _pairs(builder, a, b):
-    """a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1] of 16-bit integers, in 32 bits: pmaddwd, from SSE2 to AVX-512."""
-    wide = ir.VectorType(_int, 2 * LANES)
-    product = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
-    even, odd = (builder.shuffle_vector(product, product, _constant(_words, *range(i, 2 * LANES, 2))) for i in (0, 1))
-    return builder.add(even, odd)
+def _picked(builder, vector, lanes):
+    """Some lanes of a vector, in this order."""
+    lanes = list(lanes)
+    return builder.shuffle_vector(vector, vector, _constant(ir.VectorType(_int, len(lanes)), *lanes))
+
+
+def _add_bytes(builder, total, nibbles, inputs):
+    """total + Σ of four products of a nibble in a byte and a signed byte, in each lane."""
+    if VNNI:
+        shape = ir.FunctionType(_words, [_words] * 3)
+        function = cgutils.get_or_insert_function(builder.module, shape, "llvm.x86.avx512.vpdpbusd.512")
+        return builder.call(function, [total, nibbles, inputs])
+    # AVX2 adds pairs of products in 16 bits, which no nibble fills; then pairs of these in 32 bits.
+    halves, pairs, octets = (ir.VectorType(ir.IntType(bits), 256 // bits) for bits in (32, 16, 8))
+    add = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(pairs, [octets] * 2), "llvm.x86.avx2.pmadd.ub.sw"
+    )
+    widen = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(halves, [pairs] * 2), "llvm.x86.avx2.pmadd.wd"
+    )
+    sums = []
+    for first in (0, LANES // 2):
+        some = [
+            builder.bitcast(_picked(builder, x, range(first, first + LANES // 2)), octets) for x in (nibbles, inputs)
+        ]
+        sums.append(builder.call(widen, [builder.call(add, some), _constant(pairs, 1)]))
+    return builder.add(total, builder.shuffle_vector(*sums, _constant(_words, *range(LANES))))
+
+
+def prefetch(builder, address):
+    """Begin to read the cache line of an address; an address outside memory does no harm."""
+    kind = ir.FunctionType(ir.VoidType(), [_byte.as_pointer(), _int, _int, _int])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(function, [builder.inttoptr(address, _byte.as_pointer()), _int(0), _int(3), _int(1)])
 
 
 def _total(builder, vector):
@@ -112,20 +136,20 @@ def _four_rows(scales):
         def at(offset):
             return builder.add(builder.add(x, builder.mul(chunk, chunk.type(ROUNDED_BYTES))), x.type(offset))
 
-        inputs = [_load(builder, _halves, at(64 * part)) for part in range(2 * PARTS)]
-        begins = [_load(builder, _words, at(BEGINS + 64 * i)) for i in range(2)]
-        run_scales = _load(builder, _sums, at(SCALES))
+        planes = [[_load(builder, _words, at(64 * (2 * p + odd))) for odd in (0, 1)] for p in range(PLANES)]
+        begins, run_scales = _load(builder, _words, at(BEGINS)), _load(builder, _sums, at(SCALES))
+        nibble = _constant(_words, 0x0F0F0F0F)
         for row, step, total in zip(rows, steps, totals, strict=True):
             place = builder.add(row, builder.mul(chunk, chunk.type(4 * LANES)))
-            halves = builder.bitcast(_load(builder, _words, place, rest), _halves)
-            lanes, fine = begins
-            for part in range(PARTS):
-                nibbles = builder.lshr(halves, _constant(_halves, 4 * part)) if part else halves
-                nibbles = builder.and_(nibbles, _constant(_halves, 15))
-                lanes = builder.add(lanes, _pairs(builder, nibbles, inputs[part]))
-                fine = builder.add(fine, _pairs(builder, nibbles, inputs[PARTS + part]))
-            rest_of = builder.fmul(builder.sitofp(fine, _sums), _constant(_sums, 1 / STEPS), flags=["contract"])
-            number = builder.fadd(builder.sitofp(lanes, _sums), rest_of, flags=["contract"])
+            prefetch(builder, builder.add(place, place.type(AHEAD)))
+            weights = _load(builder, _words, place, rest)
+            even, odd = weights, builder.lshr(weights, _constant(_words, 4))
+            lanes = _constant(_words, 0)
+            for p, (of_even, of_odd) in enumerate(planes):
+                lanes = builder.shl(lanes, _constant(_words, 8)) if p else lanes
+                lanes = _add_bytes(builder, lanes, builder.and_(even, nibble), of_even)
+                lanes = _add_bytes(builder, lanes, builder.and_(odd, nibble), of_odd)
+            number = builder.sitofp(builder.add(lanes, begins), _sums)
             scale = builder.fmul(_lane_scales(builder, scales, step, chunk, chunks, rest), run_scales)
             term = builder.fmul(number, scale, flags=["contract"])
             builder.store(builder.fadd(builder.load(total), term, flags=["contract"]), total)
@@ -153,10 +177,50 @@ def _four_rows(scales):
 _four_scales, _two_scales, _one_scale = _four_rows(4), _four_rows(2), _four_rows(1)
 
 
-@exact
-def _level(x):
-    """The nearest whole number, even ones first."""
-    return int16(bits_of_float(x + float32(12_582_912)))  # 1.5 · 2²³: it is in the lowest bits
+def _over_runs(builder, vector, join):
+    """One number of the eight of each run, in each of their lanes."""
+    for away in (1, 2, 4):
+        vector = join(vector, _picked(builder, vector, (i ^ away for i in range(ROUNDED_WEIGHTS))))
+    return vector
+
+
+@intrinsic
+def _round_chunk(context, x, count, place):
+    """Round 128 inputs at an address, of which the first `count` are there, to a chunk of bytes at another."""
+
+    def code(context, builder, signature, values):
+        x, count, place = values
+        firsts = range(0, ROUNDED_WEIGHTS, RUN)
+
+        def larger(a, b):
+            return builder.select(builder.icmp_unsigned(">", a, b), a, b)
+
+        def put(vector, offset):
+            address = builder.inttoptr(builder.add(place, place.type(offset)), vector.type.as_pointer())
+            builder.store(vector, address).align = 4
+
+        numbers = _load(builder, _chunk_sums, x, builder.trunc(count, _int))
+        # By the bits without the sign: NaN is the largest, and stays.
+        sizes = builder.and_(builder.bitcast(numbers, _chunk), _constant(_chunk, 0x7FFFFFFF))
+        largest = builder.bitcast(_picked(builder, _over_runs(builder, sizes, larger), firsts), _sums)
+        least = _constant(_sums, 1e-30)
+        largest = builder.select(builder.fcmp_ordered("<", largest, least), least, largest)
+        most = _constant(_sums, float(LARGEST))
+        inverse = _picked(builder, builder.fdiv(most, largest), (i // RUN for i in range(ROUNDED_WEIGHTS)))
+        shift = _constant(_chunk_sums, 12_582_912.0)  # 1.5 · 2²³: the whole number is in the lowest bits
+        shifted = builder.fadd(builder.fmul(numbers, inverse), shift)
+        whole = builder.sub(builder.bitcast(shifted, _chunk), builder.bitcast(shift, _chunk))
+        totals = _picked(builder, _over_runs(builder, whole, builder.add), firsts)
+        put(builder.mul(totals, _constant(_words, -8)), BEGINS)
+        put(builder.fdiv(largest, most), SCALES)
+        for p in reversed(range(PLANES)):
+            octets = builder.trunc(whole, ir.VectorType(_byte, ROUNDED_WEIGHTS))
+            for odd in (0, 1):
+                put(_picked(builder, octets, range(odd, ROUNDED_WEIGHTS, 2)), 64 * (2 * p + odd))
+            whole = builder.ashr(builder.sub(whole, builder.sext(octets, _chunk)), _constant(_chunk, 8))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), code
 
 
 @formula
@@ -167,35 +231,17 @@ def rounded_size(K):
 
 @formula
 def round_inputs(x, K, group, place):
-    """Round the inputs of a token, at an address, to 16 bits, in the order in which weights meet them."""
+    """Round the inputs of a token, at an address, to three bytes, in the order in which weights meet them."""
     chunks = (K + ROUNDED_WEIGHTS - 1) // ROUNDED_WEIGHTS
-    wide, sums = floats(x, K), floats(place + chunks * ROUNDED_BYTES, chunks * LANES)
+    sums = floats(place + chunks * ROUNDED_BYTES, chunks * LANES)
     for g in range(sums.size):
         sums[g] = float32(0)
     for c in range(chunks):
-        at = place + c * ROUNDED_BYTES
-        levels, begins = shorts(at, 2 * ROUNDED_WEIGHTS), words(at + BEGINS, 2 * LANES)
-        scales = floats(at + SCALES, LANES)
-        for lane in range(LANES):
-            first = c * ROUNDED_WEIGHTS + lane * RUN
-            top, total, fine = uint32(0), int32(0), int32(0)
-            if first < K:
-                for k in range(first, first + RUN):  # by the bits without the sign: NaN is the largest, and stays
-                    top = max(top, uint32(bits_of_float(wide[k]) & uint32(0x7FFFFFFF)))
-            largest = float_of_bits(top)
-            largest = float32(1e-30) if largest < float32(1e-30) else largest
-            scales[lane], inverse = largest / float32(LARGEST), float32(LARGEST) / largest
-            for i in range(RUN):
-                number = wide[first + i] * inverse if first < K else float32(0)
-                level = _level(number)
-                between = _level((number - float32(level)) * float32(STEPS))
-                half = i % PARTS * 2 * LANES + 2 * lane + i // PARTS
-                levels[half], levels[ROUNDED_WEIGHTS + half] = level, between
-                total += int32(level)
-                fine += int32(between)
-            begins[lane], begins[LANES + lane] = -8 * total, -8 * fine
-            if first < K:
-                sums[first // group] += scales[lane] * (float32(total) + float32(fine) / float32(STEPS))
+        at, first = place + c * ROUNDED_BYTES, c * ROUNDED_WEIGHTS
+        _round_chunk(x + 4 * first, min(ROUNDED_WEIGHTS, K - first), at)
+        begins, scales = words(at + BEGINS, LANES), floats(at + SCALES, LANES)
+        for lane in range(min(LANES, (K - first) // RUN)):
+            sums[(first + lane * RUN) // group] += scales[lane] * (float32(begins[lane]) / float32(-8))
 
 
 @formula

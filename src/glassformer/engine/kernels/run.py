@@ -8,7 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numba import float32, int64, njit, types
 
-from glassformer.engine.kernels.formulas import activate, dot, exp, norm, product, tanh, widened
+from glassformer.engine.kernels.formulas import (
+    activate,
+    add_four,
+    add_row,
+    eight_rows,
+    exp,
+    norm,
+    product,
+    tanh,
+)
 from glassformer.engine.kernels.four_bits import round_inputs, rounded_size
 from glassformer.engine.kernels.levels import from_levels, to_levels
 from glassformer.engine.kernels.many_tokens import attention_of_many, product_of_many
@@ -220,6 +229,34 @@ def append(op, row, group, scratch):
 
 
 @formula
+def scores_of(op, keys, q, start, stop, scores):
+    """scores[s] = q · k[s]; the last key stands in for those that are missing from the last eight."""
+    E, last = op.width, stop - 1
+    for s in range(start, stop, 8):
+        s1, s2, s3, s4 = min(s + 1, last), min(s + 2, last), min(s + 3, last), min(s + 4, last)
+        s5, s6, s7 = min(s + 5, last), min(s + 6, last), min(s + 7, last)
+        starts = keys + s * E, keys + s1 * E, keys + s2 * E, keys + s3 * E
+        others = keys + s4 * E, keys + s5 * E, keys + s6 * E, keys + s7 * E
+        sums = eight_rows(op.cache_format, op.keys, starts + others, q)
+        scores[s], scores[s1], scores[s2], scores[s3], scores[s4], scores[s5], scores[s6], scores[s7] = sums
+
+
+@formula
+def add_values(op, keys, weights, start, stop, z):
+    """z += Σ weights[s] v[s]; of a hidden key, whose weight is 0, the value is not read."""
+    E = op.width
+    for s in range(start, stop, 4):
+        a, b, c, d = s, s + 1, s + 2, s + 3
+        if d < stop and weights[a] != 0 and weights[b] != 0 and weights[c] != 0 and weights[d] != 0:
+            starts = keys + a * E, keys + b * E, keys + c * E, keys + d * E
+            add_four(op.cache_format, op.values, starts, (weights[a], weights[b], weights[c], weights[d]), z)
+        else:
+            for i in range(s, min(s + 4, stop)):
+                if weights[i] != 0:
+                    add_row(op.cache_format, op.values, keys + i * E, weights[i], z)
+
+
+@formula
 def attention(op, chunk, scratch):
     """z = softmax(q kᵀ · scale + bias) v for the heads of one row that share a group of keys.
 
@@ -230,7 +267,7 @@ def attention(op, chunk, scratch):
     memory = row // op.beams
     if op.writes:
         append(op, row, group, scratch)
-    q, value = floats(scratch, E), floats(scratch + 4 * E, E)
+    q = floats(scratch, E)
     joint = floats(scratch + op.spare, H * E)
     keys = (memory * G + group) * op.capacity * E
     total_keys = op.past + op.new if op.writes else op.past
@@ -240,9 +277,10 @@ def attention(op, chunk, scratch):
         start = max(0, stop - op.window) if op.window else 0
         for h in range(group * (H // G), (group + 1) * (H // G)):
             head_of(op, 0, h, H, op.q_gain, op.q_shift, row, t, q, joint)
+            scores_of(op, keys, q, start, stop, scores)
             top = float32(-np.inf)
             for s in range(start, stop):
-                score = dot(op.cache_format, op.keys, keys + s * E, q) * float32(op.scale)
+                score = scores[s] * float32(op.scale)
                 if op.cap > 0:
                     score = float32(op.cap) * tanh(score / float32(op.cap))
                 if op.score_bias:
@@ -259,13 +297,9 @@ def attention(op, chunk, scratch):
             z = floats(op.y + 4 * ((row * op.new + t) * H + h) * E, E)
             for e in range(E):
                 z[e] = float32(0)
-            for s in range(start, stop):
-                weight = scores[s] / total
-                if scores[s] == float32(0):  # of a hidden key the value is not read, and 0 / 0 not used
-                    continue
-                widened(op.cache_format, op.values, keys + s * E, value)
-                for e in range(E):
-                    z[e] += weight * value[e]
+            for s in range(start, stop):  # of a row without a visible key all weights are 0, and 0 / 0 is not one
+                scores[s] = scores[s] / total if scores[s] != float32(0) else float32(0)
+            add_values(op, keys, scores, start, stop, z)
 
 
 # ------------------------------------------------------------------------------------------------------- a thread
