@@ -23,9 +23,10 @@ Source: Turtle and Flood 1995, "Query evaluation: strategies and optimizations" 
 from __future__ import annotations
 
 import zlib
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,32 +72,31 @@ def write_inverted_index(
         occurrences: of the terms in this order, for each time that a passage has it, the id; rising for each term
     Raises: DataError: no passages, or numbers that contradict each other; the disk refuses.
     """
-    path, words, occurrences = as_path(path), list(words), iter(occurrences)
+    path, occurrences = as_path(path), iter(occurrences)
     if not len(ids):
         raise DataError(f"{path}: an index needs 1 passage or more; search without one")
     ids, lengths = np.asarray(ids, np.int64), np.asarray(lengths, np.int64)
     norms, total = K1 * (1 - B + B * lengths / _mean(lengths)), np.zeros(len(ids), np.int64)
-    ends = np.cumsum([size for _, size, _ in words], dtype=np.int64)
-    postings = int(ends[-1]) if words else 0
+    text, text_sizes, sizes, times = _columns(words)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    postings = int(ends[-1]) if len(ends) else 0
     rows, counts, start = np.empty(postings, np.int32), np.empty(postings, np.uint8), 0
     large, factors = [np.empty((0, 2), np.int64)], [np.empty(0)]
-    for some in _blocks(words):
-        own, tf, sizes = _block(path, ids, some, occurrences)
+    for some in _blocks(times):
+        own, tf = _block(path, ids, sizes[some], times[some], occurrences)
         total += np.bincount(own, tf, len(ids)).astype(np.int64)
         saturated, span = np.flatnonzero(tf >= SATURATED), slice(start, start + len(own))
         large.append(np.stack([saturated + start, tf[saturated]], axis=1))
-        factors.append(np.maximum.reduceat(tf / (tf + norms[own]), np.cumsum(sizes) - sizes))
+        factors.append(np.maximum.reduceat(tf / (tf + norms[own]), np.cumsum(sizes[some]) - sizes[some]))
         rows[span], counts[span], start = own, np.minimum(tf, SATURATED), span.stop
     if next(occurrences, None) is not None or not np.array_equal(total, lengths):
         raise DataError(f"{path}: the words of the passages do not add up to their lengths")
     arrays: dict[str, np.ndarray] = {
         "rows": rows, "counts": counts, "large": np.concatenate(large), "ids": ids, "lengths": lengths.astype(np.int32),
-        "text": np.frombuffer(bytearray().join(text for text, _, _ in words), np.uint8),
-        "text_ends": np.cumsum([len(text) for text, _, _ in words], dtype=np.int64),
-        "ends": ends,
+        "text": np.frombuffer(text, np.uint8), "text_ends": np.cumsum(text_sizes, dtype=np.int64), "ends": ends,
         # A bound is not below what it bounds, in 32 bits too.
         "factors": np.nextafter(np.concatenate(factors).astype(np.float32), np.float32(2)),
-        "checks": np.array([_checksum(rows[x:y], counts[x:y]) for x, y in pairwise([0, *ends.tolist()])], np.int64),
+        "checks": np.fromiter((_checksum(rows[x:y], counts[x:y]) for x, y in pairwise(chain([0], ends))), np.int64),
     }  # fmt: skip
     write_arrays(path, KIND, arrays, unchecked=("rows", "counts"))
 
@@ -105,28 +105,35 @@ def _mean(lengths: np.ndarray) -> float:
     return max(float(lengths.mean()), 1e-9)
 
 
-def _blocks(words: Iterable[tuple[bytes, int, int]]) -> Iterator[list[tuple[bytes, int, int]]]:
-    """Terms in lists of about as many occurrences each."""
-    some: list[tuple[bytes, int, int]] = []
-    waiting = 0
-    for word in words:
-        some.append(word)
-        waiting += word[2]
-        if waiting >= TOGETHER:
-            yield some
-            some, waiting = [], 0
-    if some:
-        yield some
+def _columns(words: Iterable[tuple[bytes, int, int]]) -> tuple[bytearray, np.ndarray, np.ndarray, np.ndarray]:
+    """Terms end to end, and of each its bytes, its passages and its occurrences: logs have millions.
+
+    Returns: text; three times [t] int64
+    """
+    text, columns = bytearray(), (array("q"), array("q"), array("q"))
+    for term, size, count in words:
+        text += term
+        for column, value in zip(columns, (len(term), size, count), strict=True):
+            column.append(value)
+    text_sizes, sizes, times = (np.frombuffer(column, np.int64) for column in columns)
+    return text, text_sizes, sizes, times
+
+
+def _blocks(times: np.ndarray) -> Iterator[slice]:
+    """Terms that have about as many occurrences together."""
+    ends = np.flatnonzero(np.diff(np.cumsum(times, dtype=np.int64) // TOGETHER, append=-1)) + 1
+    yield from (slice(start, stop) for start, stop in pairwise(chain([0], ends)))
 
 
 def _block(
-    path: Path, ids: np.ndarray, some: list[tuple[bytes, int, int]], occurrences: Iterator[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read the postings of some terms: their rows and tf, and how many each term has. [p], [p], [t]
+    path: Path, ids: np.ndarray, sizes: np.ndarray, times: np.ndarray, occurrences: Iterator[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read the postings of some terms: their rows and tf. [p], [p]
 
+    Args:
+        sizes, times: how many passages have each, and how often they do. [t]
     Raises: DataError: they are not what the counts of the terms say.
     """
-    sizes, times = (np.array(values, np.int64) for values in list(zip(*some, strict=True))[1:])
     read = np.fromiter(islice(occurrences, int(times.sum())), np.int64)
     starts = np.cumsum(times) - times
     first = np.ones(len(read), bool)
@@ -137,7 +144,7 @@ def _block(
     whole = len(read) == times.sum() and bool(times.all())
     if not whole or not np.array_equal(ids[rows], read[places]) or (np.add.reduceat(first, starts) != sizes).any():
         raise DataError(f"{path}: the postings of the full-text index are not those that it counts")
-    return rows, np.diff(places, append=len(read)), sizes
+    return rows, np.diff(places, append=len(read))
 
 
 def _checksum(rows: np.ndarray, counts: np.ndarray) -> int:
