@@ -99,12 +99,12 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
         return [Table(["", "what to do next"], steps, left=2, longest=2_000), *self._numbers()]
 
     def page_tables(self) -> list[Table]:
-        """The same, with the commands in a column of their own."""
+        """The same, each step with its command."""
         rows = [
-            [f"{i}. {x.what}", " ".join(filter(None, [x.reason, x.expected])), x.command]
+            [f"{i}. {x.what}", "\n\n".join(filter(None, [f"{x.reason} {x.expected}".rstrip(), x.command]))]
             for i, x in enumerate(self.steps, 1)
         ]
-        return [Table(["what to do next", "why", "command"], rows, left=3, longest=2_000), *self._numbers()]
+        return [Table(["what to do next", "why, and the command"], rows, left=2, longest=2_000), *self._numbers()]
 
     def _numbers(self) -> Iterator[Table]:
         if self.facts.labels:
@@ -139,8 +139,8 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
         here = self.facts.labels_in(data)
         marks = [Marks("as many a class as here", [round(here)])] if sizes[0] <= here <= sizes[-1] else []
         return Series(
-            title=f"Other data: {data.name}", x_label="labels", y_label=data.metric, log_x=True, wide=True, marks=marks,
-            lines=[_line(curve, sizes) for curve in data.curves], note=data.described,
+            title=f"Other data: {data.name}", x_label="labels", y_label=data.metric, log_x=True, folded=True,
+            marks=marks, lines=[_line(curve, sizes) for curve in data.curves], note=data.described,
         )  # fmt: skip
 
     def remarks(self) -> list[str]:

@@ -258,7 +258,7 @@ def few(rows: AdvisedRows) -> list[AdviceStep]:
     if not steps:
         least = f"{LEAST_TO_COMPARE} labelled rows are the least"
         return [more, AdviceStep(what="Then compare methods", why=least, command=rows.compare())]
-    why = f"{best} was the best on other data: write the one that is best on yours in its place"
+    why = f"of methods that learn from labels, the best on other data was {best}; write the one that is best on yours"
     last = AdviceStep(
         what="Then learn from all labels by the best method, and save it", why=why, command=rows.learn(best)
     )
