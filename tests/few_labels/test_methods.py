@@ -24,9 +24,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*labels have a single row:UserW
 
 FAST: dict[str, dict[str, Any]] = {
     "contrastive": {"learning_rate": 1e-2, "steps": 40},
-    "fine-tuning": {"learning_rate": 1e-2, "steps": 300},
-    "self-training": {"learning_rate": 1e-2, "steps": 300, "rounds": 1},
-    "uda": {"learning_rate": 1e-2, "steps": 300},
+    "fine-tuning": {"learning_rate": 1e-2, "steps": 300, "most_epochs": 60},
+    "self-training": {"learning_rate": 1e-2, "steps": 300, "most_epochs": 60, "rounds": 1},
+    "uda": {"learning_rate": 1e-2, "steps": 600, "most_epochs": 120},  # half of them with unlabelled texts
 }
 """Options for an encoder with new weights."""
 LEARNING = [
@@ -93,9 +93,9 @@ def test_all_labels_are_learned_from_unless_some_are_held_out(name: str, setting
     assert isinstance(last, FineTuning) and last.best == "40 of 40"
 
 
-def test_few_labels_have_the_least_steps_and_many_the_least_epochs() -> None:
-    options = FineTuningOptions(steps=100, epochs=3, batch_size=8)
-    assert [steps_of(options, count) for count in (5, 64, 800, 8_000)] == [100, 100, 300, 3_000]
+def test_few_labels_have_the_least_steps_very_few_the_most_epochs_and_many_the_least() -> None:
+    options = FineTuningOptions(steps=100, epochs=3, most_epochs=40, batch_size=8)
+    assert [steps_of(options, count) for count in (5, 16, 64, 800, 8_000)] == [40, 80, 100, 300, 3_000]
 
 
 def test_label_names_need_no_label(setting: Setting) -> None:

@@ -40,6 +40,21 @@ def test_unlabelled_texts_are_needed(name: str, setting: Setting) -> None:
         make_method(name, setting).fit(one_label(12))
 
 
+def test_the_teacher_is_the_classifier_that_was_fine_tuned_before(setting: Setting) -> None:
+    """And what is learned from it is the same as if the teacher were trained anew, of which the time is charged."""
+    options = {"steps": 4, "epochs": 1, "learning_rate": 1e-2}
+    alone = make_method("self-training", setting, **options, rounds=1).fit(one_label(12), UNLABELLED)
+    shared = Setting(model=setting.model)
+    tuned = make_method("fine-tuning", shared, **options).fit(one_label(12))
+    assert shared.vectors.borrowed == 0
+    after = make_method("self-training", shared.seeded(0), **options, rounds=1).fit(one_label(12), UNLABELLED)
+    assert shared.vectors.borrowed == shared.recent["fine-tuned"].seconds > 0
+    assert np.array_equal(alone.scores(UNLABELLED), after.scores(UNLABELLED))
+    assert not np.array_equal(tuned.scores(UNLABELLED), after.scores(UNLABELLED))
+    again = make_method("fine-tuning", shared.seeded(1), **options).fit(one_label(12))
+    assert not np.array_equal(tuned.scores(UNLABELLED), again.scores(UNLABELLED))
+
+
 def test_passes_with_dropout_differ_and_leave_the_network_as_it_was(setting: Setting) -> None:
     task = new_classifier(setting.model, one_label(4), setting)
     before = scores_of(task, UNLABELLED[:8])

@@ -69,7 +69,7 @@ class DomainAdaptation(Method[AdaptationOptions]):
             else:
                 self._adapt(texts, folder)
             adapted = copy(self.setting)
-            adapted.model = str(folder)
+            adapted.model, adapted.recent = str(folder), {}
             self._tuned = FineTuning(self.options, adapted)
             self._tuned.fit(labelled)
         self.thresholds, self.withheld = self._tuned.thresholds, self._tuned.withheld

@@ -1,10 +1,11 @@
 """Fine-tuning with few labels: a classifier on the encoder, trained whole.
 
-    one label         all labelled texts are learned from, for at least 150 steps; the last weights are taken
+    one label         all labelled texts are learned from, for 150 steps or more; the last weights are taken
     several labels    a quarter is held out: thresholds are chosen there, and the weights have the lowest loss there
 
 A quarter of 32 rows is too few to tell a good step from a bad one, and its lowest loss comes long before the best
-predictions: what it teaches is worth more than the choice. Results differ much between seeds.
+predictions: what it teaches is worth more than the choice, which `held_out` makes nevertheless. Results differ much
+between seeds.
 Source: Devlin et al. 2019, section 4.1; more steps, and a warm-up, for few rows: Mosbach et al. 2021, "On the Stability
 of Fine-tuning BERT"; Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning".
 """
@@ -12,8 +13,9 @@ of Fine-tuning BERT"; Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -47,8 +49,9 @@ class FineTuningOptions(Schema):
 
     learning_rate: Annotated[Positive, Doc("Peak learning rate.")] = 3e-4
     batch_size: Annotated[Count, Doc("Examples a step.")] = 8
-    steps: Annotated[Count, Doc("Steps, at least.")] = 150
+    steps: Annotated[Count, Doc("Steps, at least, unless texts would be read too often.")] = 150
     epochs: Annotated[Count, Doc("How often each text is read, at least.")] = 3
+    most_epochs: Annotated[Count, Doc("How often each text is read, at most.")] = 40
     held_out: Annotated[
         Share | None,
         Doc(
@@ -68,14 +71,10 @@ class FineTuning(Method[FineTuningOptions]):
     OPTIONS = FineTuningOptions
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
-        setting, options = self.setting, self.options
-        train, validation = options.divided(labelled, setting.seed)
-        self.withheld = len(validation)
-        seed_all(setting.seed)  # of the new head
-        self.task = new_classifier(setting.model, labelled, setting)
-        self.best = fine_tune(self.task, train, validation, options, setting)
-        if labelled.several and len(validation):
-            self.thresholds = best_thresholds(self.scores(validation.texts), validation.holds)
+        tuned = fine_tuned(labelled, self.options, self.setting)
+        self.task, self.best, self.withheld = tuned.task, tuned.step, len(tuned.validation)
+        if labelled.several and self.withheld:
+            self.thresholds = best_thresholds(self.scores(tuned.validation.texts), tuned.validation.holds)
         return None
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
@@ -99,6 +98,52 @@ def new_classifier(model: str, labelled: LabelledTexts, setting: Setting) -> Cla
     changed = {name: value for name, value in config.items() if header.config.get(name) != value}
     loaded = load(model, task="text-classification", overrides=changed)
     return Classify(loaded, max_tokens=setting.tokens_of(loaded))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedClassifier:
+    """A classifier after fine-tuning, which is trained no further.
+
+    step: the step whose weights it has, of how many
+    train, validation: texts that it learned from, and those that were held out
+    made_of: all that it depends on
+    seconds: that it took
+    random: state of the random numbers after it
+    """
+
+    task: Classify
+    step: str
+    train: LabelledTexts
+    validation: LabelledTexts
+    made_of: Any
+    seconds: float
+    random: Tensor
+
+
+def fine_tuned(labelled: LabelledTexts, options: FineTuningOptions, setting: Setting) -> TunedClassifier:
+    """A new classifier, fine-tuned; the last one of the study where all is the same, and charged for its time.
+
+    Random numbers that are drawn afterwards do not depend on which of both it was.
+    """
+    own = {x.name: getattr(options, x.name) for x in fields(FineTuningOptions)}
+    made_of = (setting.model, setting.seed, setting.max_tokens, own, labelled.texts, labelled.labels)
+    tuned: TunedClassifier | None = setting.recent.get("fine-tuned")
+    if tuned is None or tuned.made_of != made_of:
+        start = time.perf_counter()
+        train, validation = options.divided(labelled, setting.seed)
+        seed_all(setting.seed)  # of the new head
+        task = new_classifier(setting.model, labelled, setting)
+        step = fine_tune(task, train, validation, options, setting)
+        seconds = time.perf_counter() - start
+        tuned = TunedClassifier(
+            task=task, step=step, train=train, validation=validation, made_of=made_of, seconds=seconds,
+            random=torch.get_rng_state(),
+        )  # fmt: skip
+        setting.recent["fine-tuned"] = tuned
+    else:
+        setting.vectors.borrowed += tuned.seconds
+        torch.set_rng_state(tuned.random)
+    return tuned
 
 
 class BestWeights(Callback):
@@ -144,7 +189,7 @@ def fine_tune(
 def steps_of(options: FineTuningOptions, count: int) -> int:
     """The steps of a training on so many examples."""
     per_epoch = -(-count // min(options.batch_size, count))
-    return max(options.steps, options.epochs * per_epoch)
+    return max(min(options.steps, options.most_epochs * per_epoch), options.epochs * per_epoch)
 
 
 def examples_of(task: Classify, labelled: LabelledTexts) -> Any:

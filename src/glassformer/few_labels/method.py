@@ -56,7 +56,8 @@ Template = Annotated[
 class TextVectors:
     """Sentence embeddings that are computed once for all methods of a study.
 
-    borrowed: seconds that the vectors took which a later call found here, so that each method is charged for its own
+    borrowed: seconds that the vectors, and all else that methods share, took when another method needed them first, so
+        that each is charged for what it needs
     """
 
     def __init__(self, model: str) -> None:
@@ -98,6 +99,7 @@ class Setting:
     models: other models by what they are for: "entailment", "masked", "decoder", "there" and "back" (translators)
     work: folder for what several cells of a study use, such as an adapted model; None = nothing is stored
     vectors: embeddings, shared by the methods of a study
+    recent: what a method leaves for the next ones of a study that begin with the same, by what it is
     """
 
     model: str
@@ -107,12 +109,13 @@ class Setting:
     models: Mapping[str, str] = field(default_factory=dict)
     work: Path | None = None
     vectors: TextVectors = field(init=False)
+    recent: dict[str, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.vectors = TextVectors(self.model)
 
     def seeded(self, seed: int) -> Setting:
-        """The same with another seed, and with the same vectors."""
+        """The same with another seed; what methods share stays shared."""
         other = copy(self)
         other.seed = seed
         return other

@@ -26,6 +26,7 @@ from glassformer.few_labels.fine_tuning import (
     TINY,
     FineTuningOptions,
     fine_tune,
+    fine_tuned,
     held_out_loss,
     new_classifier,
     scores_of,
@@ -41,7 +42,6 @@ from glassformer.tasks.classify.kinds import THRESHOLD
 from glassformer.tasks.classify.scorer import decide
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.types import MicroBatch
-from glassformer.training.state import seed_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +62,9 @@ class SelfTraining(Method[SelfTrainingOptions]):
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         setting, options, draw = self.setting, self.options, np.random.default_rng(self.setting.seed)
-        train, validation = options.divided(labelled, setting.seed)
+        teacher = fine_tuned(labelled, options, setting)
+        self.task, train, validation = teacher.task, teacher.train, teacher.validation
         self.withheld, self._rounds = len(validation), list[list[str]]()
-        seed_all(setting.seed)
-        self.task = new_classifier(setting.model, labelled, setting)
-        fine_tune(self.task, train, validation, options, setting)
         lowest = held_out_loss(self.task, validation) if len(validation) else math.inf
         for round_ in range(1, options.rounds + 1):
             places = draw.permutation(len(unlabelled))[: options.pool]
