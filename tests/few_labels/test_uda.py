@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from glassformer.errors import ConfigError
 from glassformer.few_labels import LabelledTexts, Setting, make_method
-from glassformer.few_labels.uda import annealed, consistency_loss, endless, supervised_loss
+from glassformer.few_labels.uda import LabelAlignment, annealed, consistency_loss, endless, supervised_loss
 from tests.few_labels.samples import WORDS, encoder, setting
 
 __all__ = ["encoder", "setting"]
@@ -60,6 +60,27 @@ def test_annealing_rises_from_chance_to_one() -> None:
     assert annealed("none", 0.0, 2) == math.inf
 
 
+def test_aligned_predictions_have_each_label_as_often_as_labelled_texts_do() -> None:
+    labelled = LabelledTexts.of(["a", "b", "c", "d"] * 10, ["x", "x", "x", "y"] * 10)
+    logits = torch.randn(500, 2, generator=torch.manual_seed(0)) * 0.2 + torch.tensor([0.0, 1.0])
+    aligned = LabelAlignment(labelled)(logits).softmax(-1)
+    shares = torch.tensor([30.5, 10.5])
+    assert float(logits.softmax(-1).mean(0)[0]) < 0.3 and aligned.mean(0)[0] == pytest.approx(0.75, abs=0.02)
+    expected = logits.softmax(-1) * shares / logits.softmax(-1).mean(0)
+    assert torch.allclose(aligned, expected / expected.sum(-1, keepdim=True), atol=1e-6)
+    several = LabelledTexts.of(["a", "b"] * 10, [["x", "y"], ["x"]] * 10)  # x is of each text: not of all texts
+    aligned = LabelAlignment(several)(torch.zeros(3, 2)).sigmoid()
+    assert aligned.tolist() == [pytest.approx([20.5 / 21, 0.5])] * 3
+
+
+def test_unlabelled_texts_count_after_a_share_of_the_steps(setting: Setting) -> None:
+    """Until then it is fine-tuning: copies that would make it diverge change nothing."""
+    labelled, others = LabelledTexts.of(["time like", "fruit an"] * 4, ["a", "b"] * 4), ["flies time", "an arrow"] * 8
+    method = make_method("uda", setting, steps=20, begin=0.6, confidence=0.0).fit(labelled, others)
+    counted = [row[2] for row in method.tables()[0].rows]
+    assert counted == ["0%"] * 6 + ["100%"] * 4
+
+
 def test_batches_read_each_text_once_before_any_again() -> None:
     batches = endless(5, 2, np.random.default_rng(0))
     read = np.concatenate([next(batches) for _ in range(10)])
@@ -78,8 +99,8 @@ def test_unlabelled_texts_teach_words_that_no_labelled_text_has(setting: Setting
     right = []
     for others in (["banana", "flies"], ["flies", "banana"]):  # by chance one of both would be right, and one wrong
         synonyms = {word: [other] for word, other in zip(["time", "fruit"], others, strict=True)}
-        options = {"changes": ["synonym"], "synonyms": synonyms, "rate": 0.5, "learning_rate": 1e-2}
-        method = make_method("uda", setting, **options, steps=120).fit(labelled, texts(["time", "fruit"]))
+        options = {"changes": ["synonym"], "synonyms": synonyms, "rate": 0.5, "learning_rate": 1e-2, "steps": 240}
+        method = make_method("uda", setting, **options, most_epochs=80).fit(labelled, texts(["time", "fruit"]))
         right.append(np.mean([a == b for a, b in zip(method.predict(texts(others)), ["a", "b"] * 12, strict=True)]))
     assert min(right) >= 0.9, right
 

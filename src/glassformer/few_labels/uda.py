@@ -1,14 +1,17 @@
 """Unsupervised data augmentation (UDA): a classifier must answer alike for an unlabelled text and a changed copy of it.
 
     labelled     text            ──> cross-entropy, of the texts that are not yet too certain (signal annealing)─┐
-    unlabelled   text            ──> p, without gradient: sharpened, and left out where the model is unsure      ├> loss
+    unlabelled   text            ──> p, without gradient: aligned, sharpened, and left out where it is unsure    ├> loss
                  changed copy    ──> q                          KL(p ‖ q), times `weight`                       ─┘
 
     signal annealing    a labelled text counts while its label has at most the probability    1/L + (1 − 1/L) · a(t)
                         t = step / steps;  linear a = t;  log a = 1 − exp(−5t);  exp a = exp(5(t − 1))
 
-Few labelled texts are soon learned by heart; annealing leaves them out before that, while unlabelled ones go on.
-Source: Xie et al. 2020, "Unsupervised Data Augmentation for Consistency Training".
+Few labelled texts are soon learned by heart; annealing leaves them out before that, while unlabelled ones go on. A
+classifier that has hardly learned yet would teach itself its first guesses, so unlabelled texts come in later; and it
+would soon give all of them the label that it likes best, so its predictions are aligned with the labels' shares.
+Source: Xie et al. 2020, "Unsupervised Data Augmentation for Consistency Training"; alignment: Berthelot et al. 2020,
+"ReMixMatch", section 3.1.
 Differs: copies are made by words that are deleted, swapped or inserted unless others are named, where the source
 translates texts and back; each label of several is an own question, with L = 2.
 """
@@ -41,6 +44,7 @@ from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.few_labels.thresholds import best_thresholds
 from glassformer.files.schema import BelowOne, Count, Doc, NonNegative, Positive
+from glassformer.models import eval_mode
 from glassformer.reports.table import Table
 from glassformer.tasks.classify.task import Classify
 from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
@@ -51,6 +55,8 @@ SHARPNESS = 5.0
 """How fast `log` rises at the beginning, and `exp` at the end."""
 CHECKS = 10
 """How often the held-out texts are scored."""
+RECENT = 0.95
+"""Weight of the mean so far against that of a step, in distribution alignment."""
 Annealing = Literal["none", "linear", "log", "exp"]
 
 
@@ -59,11 +65,15 @@ class UdaOptions(FineTuningOptions, ChangeOptions):
     """The training, how copies are changed, and what unlabelled texts weigh."""
 
     weight: Annotated[NonNegative, Doc("Weight of the consistency loss.")] = 1.0
-    pairs: Annotated[Count, Doc("Unlabelled texts a step, each with its copy.")] = 16
+    begin: Annotated[BelowOne, Doc("Share of the steps after which unlabelled texts count.")] = 0.5
+    pairs: Annotated[Count, Doc("Unlabelled texts a step, each with its copy.")] = 8
     pool: Annotated[Count, Doc("Unlabelled texts that are read, at most.")] = 5_000
     temperature: Annotated[Positive, Doc("Sharpening: below 1 makes certain predictions more certain.")] = 0.4
     confidence: Annotated[BelowOne, Doc("Unlabelled texts count from this probability of a label on.")] = 0.8
-    annealing: Annotated[Annealing, Doc("How soon labelled texts count although they are certain.")] = "linear"
+    align: Annotated[bool, Doc("Predictions for unlabelled texts have each label as often as labelled texts do.")] = (
+        True
+    )
+    annealing: Annotated[Annealing, Doc("How soon labelled texts count although they are certain.")] = "log"
 
 
 class UnsupervisedAugmentation(Method[UdaOptions]):
@@ -77,7 +87,8 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
         train, validation = options.divided(labelled, setting.seed)
         self.withheld, self._checks = len(validation), list[list[str]]()
         draw = np.random.default_rng(setting.seed)
-        texts = [unlabelled[i] for i in draw.permutation(len(unlabelled))[: options.pool]]
+        read = options.pairs * math.ceil((1 - options.begin) * steps_of(options, len(train)))
+        texts = [unlabelled[i] for i in draw.permutation(len(unlabelled))[: min(options.pool, read)]]
         self._changed = ChangedCopies(options, setting)
         copies = self._changed.of(texts, draw)
         seed_all(setting.seed)  # of the new head
@@ -100,7 +111,7 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
         own, others = endless(len(train), options.batch_size, draw), endless(len(texts), options.pairs, draw)
         optimizer = make_optimiser(network, learning_rate=options.learning_rate, weight_decay=0.01)
         schedule, counts = Schedule("linear", steps, warmup=0.1), np.zeros(3)
-        lowest, weights = math.inf, weights_of(network)
+        lowest, weights, alignment = math.inf, weights_of(network), LabelAlignment(train)
         network.train()
         for step in range(1, steps + 1):
             set_rate(optimizer, schedule(step))
@@ -109,14 +120,17 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
             assert isinstance(labels, Tensor)
             ceiling = annealed(options.annealing, step / steps, 2 if train.several else len(train.kind.names))
             loss, counted = supervised_loss(answers, labels, several=train.several, ceiling=ceiling)
-            pairs = next(others)
-            with torch.no_grad():
-                target = logits_of(task, [plain[i] for i in pairs])
-            more, sure = consistency_loss(
-                target, logits_of(task, [changed[i] for i in pairs]), several=train.several,
-                temperature=options.temperature, confidence=options.confidence,
-            )  # fmt: skip
-            (loss + options.weight * more).backward()
+            sure = 0.0
+            if step > options.begin * steps:
+                pairs = next(others)
+                with torch.no_grad(), eval_mode(network):
+                    target = logits_of(task, [plain[i] for i in pairs])
+                more, sure = consistency_loss(
+                    alignment(target) if options.align else target, logits_of(task, [changed[i] for i in pairs]),
+                    several=train.several, temperature=options.temperature, confidence=options.confidence,
+                )  # fmt: skip
+                loss = loss + options.weight * more
+            loss.backward()
             clip_grad_norm_(network.parameters(), CLIP)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -176,6 +190,25 @@ def annealed(annealing: Annealing, progress: float, labels: int) -> float:
         "exp": math.exp(SHARPNESS * (progress - 1)),
     }[annealing]
     return 1 / labels + (1 - 1 / labels) * rise
+
+
+class LabelAlignment:
+    """Distribution alignment: p · share of the label among labelled texts / its mean p of late, and normalised."""
+
+    def __init__(self, labelled: LabelledTexts) -> None:
+        self.several = labelled.several
+        # A label that no text has, or all have, counts as one that half a text has more, or less.
+        shares = (labelled.holds.sum(0) + 0.5) / (len(labelled) + 1)
+        self.shares = torch.from_numpy(shares).float()
+        self.means: Tensor | None = None
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Logits of aligned probabilities. [N, L]"""
+        p = (logits.sigmoid() if self.several else logits.softmax(-1)).mean(0)
+        self.means = p if self.means is None else RECENT * self.means + (1 - RECENT) * p
+        if self.several:
+            return logits + self.shares.logit() - self.means.logit()
+        return logits + self.shares.log() - self.means.log()
 
 
 def supervised_loss(logits: Tensor, labels: Tensor, *, several: bool, ceiling: float) -> tuple[Tensor, float]:
