@@ -104,6 +104,20 @@ def test_words_that_are_no_single_piece_are_refused(masked: str) -> None:
         make_method("prompts", setting, template="a {mask}")
 
 
+def test_a_gap_in_a_text_is_no_gap_of_the_prompt(masked: str) -> None:
+    method = make_method("prompts", setting_with(masked, masked=masked), template="{text} . a {mask}").fit(NAMES)
+    assert np.allclose(method.scores(["time [MASK] flies", TEXTS[0]]), method.scores(["time flies", TEXTS[0]]))
+
+
+def test_entailment_reads_no_more_tokens_than_the_setting_says(inference: str) -> None:
+    setting = Setting(model=inference, models={"entailment": inference}, max_tokens=12)
+    method = make_method("entailment", setting, template="a {} .").fit(NAMES)
+    with pytest.warns(UserWarning, match="3 of 6 texts were cut to 12 tokens"):
+        cut = method.scores(["time flies " * 6, "time flies " * 2])
+    whole = make_method("entailment", setting_with(inference, entailment=inference), template="a {} .").fit(NAMES)
+    assert np.allclose(whole.scores(["time flies " * 2]), cut[1:], atol=1e-6)
+
+
 def test_a_long_text_keeps_the_gap(masked: str) -> None:
     method = make_method("prompts", setting_with(masked, masked=masked)).fit(NAMES)
     assert np.isfinite(method.scores(["time flies " * 500])).all()

@@ -42,6 +42,7 @@ class Entailment(Method[EntailmentOptions]):
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         model = load(self.setting.model_for("entailment"), task="text-classification")
         self._pipeline = ZeroShotClassification(model, "zero-shot-classification")
+        self._pipeline.limit = self._pipeline.task_object.max_tokens = self.setting.tokens_of(model)
         self._labels, self._several = [self.setting.text_of(name) for name in labelled.kind.names], labelled.several
         self.hold_from(self.options.threshold, self.options.top_k)
         return None

@@ -24,6 +24,7 @@ from glassformer.files.schema import Allowed, Count, Doc, Schema
 from glassformer.model import load
 from glassformer.tasks.masked import FillMask
 
+BATCH = 16
 Prompted = Annotated[
     str,
     Allowed(
@@ -72,20 +73,19 @@ class MaskPrompts(Method[MaskPromptOptions]):
         )
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
-        mask = self._model.tokenizer.mask_token
-        rows = []
-        for text in texts:
-            prompt = self.options.template.replace("{mask}", str(mask))
-            answers = self._pipeline(
-                prompt.replace("{text}", self._shortened(text)), targets=self._words, top_k=len(self._words)
-            )
-            scores = {x.token: x.score for x in answers}
-            rows.append([scores[self._id(word)] for word in self._words])
-        values = np.array(rows)
+        mask = str(self._model.tokenizer.mask_token)
+        around = self.options.template.replace("{mask}", mask)
+        prompts = [around.replace("{text}", self._shortened(text.replace(mask, " "))) for text in texts]
+        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))  # a batch of like lengths has little padding
+        tokenizer, count = self._model.tokenizer, len(self._words)
+        size = 1 if tokenizer.pad_token_id is None else BATCH
+        answers = self._pipeline([prompts[i] for i in order], targets=self._words, top_k=count, batch_size=size)
+        numbers = tokenizer.convert_tokens_to_ids(self._words)
+        values = np.zeros((len(texts), count))
+        for i, fillings in zip(order, answers, strict=True):
+            scores = {x.token: x.score for x in fillings}
+            values[i] = [scores[number] for number in numbers]
         return np.asarray(values / np.maximum(values.sum(1, keepdims=True), 1e-30))
-
-    def _id(self, word: str) -> int:
-        return int(self._model.tokenizer.convert_tokens_to_ids(word))
 
     def _shortened(self, text: str) -> str:
         """The text without what would be cut together with the gap behind it."""
