@@ -132,6 +132,30 @@ def test_a_stopped_study_resumes_and_other_settings_are_refused(tmp_path: Path, 
         few_labels(options=changed)
 
 
+def test_a_slow_method_has_fewer_numbers_of_labels_and_the_plan_says_how_long(tmp_path: Path, encoder: Path) -> None:
+    data = written(tmp_path / "rows.csv", numbered(440))
+    config = tmp_path / "study.yaml"
+    text = f"model: {encoder}\noutput: {tmp_path / 'study'}\ndata: {{train: {data}}}\nfew_labels:\n"
+    config.write_text(
+        text
+        + "  labels: [4, 8, 16]\n  seeds: [0, 1]\n  methods: {words: , blind: , slow: {method: words, labels: [8]}}\n"
+    )
+    study = few_labels_study(config)
+    assert study.plan().remarks() == ["to evaluate: 9 cells"]
+    assert [x.name for x in study.plan().trainings if "slow" in x.name] == [
+        "slow, 8 labels, seed 0",
+        "slow, 8 labels, seed 1",
+    ]
+    study.run([0])
+    planned = study.plan()
+    assert planned.remarks() == ["to evaluate: 4 cells; about 1 min for 4 of them, as finished ones took"]
+    assert all(x.seconds is not None for x in planned.trainings)
+    assert FITTED.count(FITTED[1]) == 2, "the same rows as the others with 8 labels"
+    config.write_text(text + "  methods: {words: {labels: [9]}}\n")
+    with pytest.raises(ConfigError, match=r"methods.words.labels is \[9\]; it must have one of .*: 8, 16"):
+        few_labels_study(config)
+
+
 def test_rows_without_a_label_are_unlabelled_and_leaks_are_dropped(tmp_path: Path, encoder: Path) -> None:
     rows = [*numbered(24), *({"text": f"new {i}", "label": ""} for i in range(5))]
     more = [{"text": "NEW 1"}, {"text": rows[0]["text"].upper()}, {"text": "quite another"}]
@@ -224,7 +248,10 @@ def test_several_labels_in_a_cell(tmp_path: Path, encoder: Path) -> None:
         ([{"text": "a", "label": ""}, {"text": "b", "label": ""}], "no row has a label in 'label'; label some"),
         ([{"text": "", "label": "x"}, {"text": "b", "label": "y"}], "line 2: has a label and no text"),
         ([{"text": f"a {i}", "label": "x"} for i in range(9)], "has the label 'x'; there is nothing to tell apart"),
-        ([{"text": f"a {i}", "label": i / 2} for i in range(9)], "numbers with fractions; these methods learn classes"),
+        (
+            [{"text": f"a {i}", "label": i / 2} for i in range(9)],
+            "numbers with fractions; these methods learn classes",
+        ),
         ([{"text": f"a {i}", "label": "xy"[i % 2]} for i in range(4)], "4 labelled rows are too few for 4 labels"),
         ([{"words": "a", "label": "x"}], r"no column 'text'; there are: 'words', 'label'; .* columns={'text': NAME}"),
     ],
@@ -249,6 +276,7 @@ def test_a_slice_of_one_label_answers_it(tmp_path: Path, encoder: Path) -> None:
     rows = [{"text": f"an {i}", "label": "often" if i % 13 else "rare"} for i in range(52)]
     report = few_labels(options=options(tmp_path, encoder, rows, labels=[4], seeds=[0], methods=["naive-bayes"]))
     assert report.points[0].metrics["accuracy"].value == pytest.approx(48 / 52)
+    assert report.winners == [], "one method alone is not the best"
 
 
 def test_the_command_prints_the_table_and_the_winner(

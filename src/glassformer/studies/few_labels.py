@@ -70,11 +70,13 @@ class NamedMethod(Schema):
     method: which; None = that of its name
     options: of the method
     choose: how its labelled rows are chosen; None = as the plan says
+    labels: those numbers of labels of the plan that it is evaluated with, as few for a slow one; None = all
     """
 
     method: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     choose: Choice | None = None
+    labels: Sizes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,11 @@ class FewLabelsPlan(Schema):
             raise ConfigError("few_labels.methods names none, or few_labels.choose; leave them out for the usual ones")
         for name, each in self.named.items():
             parse(find_method(str(each.method)).OPTIONS, each.options, f"few_labels.methods.{name}.options")
+            if each.labels is not None and not {*each.labels} & {*self.labels}:
+                raise ConfigError(
+                    f"few_labels.methods.{name}.labels is {each.labels}; it must have one of few_labels.labels: "
+                    f"{', '.join(map(str, self.labels))}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,14 +278,36 @@ class FewLabelsEvaluator(Evaluator):
         for seed in chosen:  # first all of one seed: an early report has every method
             for size in (None, *self.sizes):
                 for name in self.plan.named:
-                    if (size is None) == (name in self._unlabelled_methods) and (size is not None or seed == chosen[0]):
+                    if size in self._sizes_of(name) and (size is not None or seed == chosen[0]):
                         levels = {METHOD: name, LABELS: size}
                         cells.append(Cell(levels, seed, seed_folder(self.output / folder_name(levels), seed)))
         return cells
 
+    def _sizes_of(self, name: str) -> Sequence[int | None]:
+        """The numbers of labels that a method is evaluated with; of one that needs none None alone."""
+        if name in self._unlabelled_methods:
+            return [None]
+        own = self.plan.named[name].labels
+        # All labels that there are belong to each method, where they are fewer than its least number.
+        return [x for x in self.sizes if own is None or x in own or (x not in self.plan.labels and x < max(own))]
+
     def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
         cells = self.cells(seeds)
-        return PlannedStudy([PlannedCell(str(x), x.seed, (x.folder / CELL).is_file()) for x in cells])
+        took = [seconds_of(cell) for cell in cells]
+        by_method: dict[str, list[float]] = {}
+        for cell, seconds in zip(cells, took, strict=True):
+            if seconds is not None:
+                by_method.setdefault(cell[METHOD], []).append(seconds)
+        expected = {name: float(np.mean(seconds)) for name, seconds in by_method.items()}
+        return PlannedStudy(
+            [
+                PlannedCell(
+                    str(cell), cell.seed, finished=seconds is not None,
+                    seconds=expected.get(cell[METHOD]) if seconds is None else seconds,
+                )
+                for cell, seconds in zip(cells, took, strict=True)
+            ]
+        )  # fmt: skip
 
     def check(self, cells: Sequence[Cell]) -> str:
         lacking = [
@@ -458,6 +487,13 @@ class FewLabelsEvaluator(Evaluator):
             yield Example(
                 test_set=f"the test with {size or 0} labels", reference=label, outputs=outputs, text=text[:200]
             )
+
+
+def seconds_of(cell: Cell) -> float | None:
+    """What a finished cell took; None = it is not finished."""
+    if not (cell.folder / CELL).is_file():
+        return None
+    return float(read_json_object(cell.folder / CELL, DataError)["costs"]["seconds"])
 
 
 def _written(label: Any) -> str:

@@ -121,6 +121,7 @@ class PlannedCell:
 
     counts: of a training: `examples`, `steps`, and `tokens` that all its steps read
     otherwise: what differs in a result that is there, and that the study would refuse
+    seconds: that it took, or will take if it is as the finished ones of its kind; None = nothing is known of it
     """
 
     name: str
@@ -128,6 +129,7 @@ class PlannedCell:
     finished: bool
     counts: dict[str, int] = field(default_factory=dict)
     otherwise: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,7 +164,9 @@ class PlannedStudy(Report, kind="planned-study", version=2):
             others > 0
         )
         if not self.test_sets:
-            return [f"to evaluate: {counted(len(left), 'cell')}", *refused]
+            known = [x.seconds for x in left if x.seconds is not None]
+            about = f"; about {math.ceil(sum(known) / 60)} min for {len(known)} of them, as finished ones took"
+            return [f"to evaluate: {counted(len(left), 'cell')}{about if known else ''}", *refused]
         rows, tokens = sum(self.test_sets.values()), amount(sum(x.counts["tokens"] for x in left))
         to_train = f"to train: {tokens} tokens; then each is evaluated on {rows:,} rows of {', '.join(self.test_sets)}"
         return [to_train, *refused]

@@ -170,7 +170,7 @@ def _beyond(group: _Group, groups: Sequence[_Group], metric: str, options: Repor
 
 
 def _winners(groups: Sequence[_Group], over: str, metric: str, options: ReportOptions) -> list[Winner]:
-    """For each number the best combination, and those whose paired difference to it may be chance.
+    """For each number that several have the best combination, and those whose paired difference to it may be chance.
 
     Combinations to which the factor does not apply are compared at each number.
     """
@@ -178,6 +178,8 @@ def _winners(groups: Sequence[_Group], over: str, metric: str, options: ReportOp
     winners, sign = list[Winner](), 1 if greater_is_better(metric) else -1
     for number in numbers:
         there = [x for x in groups if x.levels[over] in (number, None)]
+        if len(there) < 2:
+            continue
         best = max(there, key=lambda x: sign * x.mean(metric))
         names = {id(x): label_of({name: level for name, level in x.levels.items() if name != over}) for x in there}
         others = [x for x in there if x is not best]
