@@ -56,8 +56,10 @@ def test_three_classes_one_of_which_no_row_has(setting: Setting, tmp_path: Path)
 @pytest.mark.parametrize("rows", [one_label(16), several_labels(24)], ids=["one", "several"])
 def test_a_network_is_an_ordinary_model_folder(rows: LabelledTexts, setting: Setting, tmp_path: Path) -> None:
     method = make_method("fine-tuning", setting, steps=4).fit(rows)
-    before = method.predict(TEXTS)
-    save_method(method, tmp_path / "saved")
+    before, scores = method.predict(TEXTS), method.scores(TEXTS)
+    for _ in range(2):  # the thresholds are added to what was learned, each time
+        save_method(method, tmp_path / "saved")
+    np.testing.assert_array_equal(method.scores(TEXTS), scores)
     answers = glassformer.pipeline("text-classification", tmp_path / "saved")(TEXTS)
     if rows.several:  # thresholds of the method are in the bias
         assert [sorted(x.label for x in answer) for answer in answers] == [sorted(labels) for labels in before]

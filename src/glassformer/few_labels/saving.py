@@ -8,6 +8,8 @@ Of several labels, a network answers those above 0.5; thresholds of its method g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +37,21 @@ def save_method(method: Method[Any], folder: str | Path) -> None:
     if isinstance(saved, TextScorer):
         saved.save(folder)
         return
-    if isinstance(method.kind, MultiLabel):
-        shift_thresholds(saved, np.broadcast_to(method.thresholds, len(method.kind.names)))
     assert isinstance(saved.model, Model)  # as `new_classifier` loads it
-    saved.model.save_pretrained(folder)
+    several = isinstance(method.kind, MultiLabel)
+    with (
+        shifted_thresholds(saved, np.broadcast_to(method.thresholds, len(method.kind.names)))
+        if several
+        else nullcontext()
+    ):
+        saved.model.save_pretrained(folder)
 
 
-def shift_thresholds(task: Classify, thresholds: np.ndarray) -> None:
-    """Subtract the logit of each threshold from the bias of the head, so that a label holds above 0.5.
+@contextmanager
+def shifted_thresholds(task: Classify, thresholds: np.ndarray) -> Iterator[None]:
+    """Within the block, the logit of each threshold is subtracted from the bias of the head: a label holds above 0.5.
+
+    After it the bias is as it was learned.
 
     Raises: UnsupportedError: the head has no such bias.
     """
@@ -50,5 +59,11 @@ def shift_thresholds(task: Classify, thresholds: np.ndarray) -> None:
     if not outputs or outputs[-1].bias is None:
         raise UnsupportedError("the head of this model has no bias for thresholds of several labels; choose another")
     shares = np.clip(thresholds, LEAST, 1 - LEAST)
+    bias = outputs[-1].bias
+    learned = bias.detach().clone()
     with torch.no_grad():
-        outputs[-1].bias.sub_(torch.from_numpy(np.log(shares / (1 - shares))))
+        bias.sub_(torch.from_numpy(np.log(shares / (1 - shares))))
+        try:
+            yield
+        finally:
+            bias.copy_(learned)
