@@ -46,7 +46,7 @@ def test_bad_files_are_listed_and_the_rest_answers(tmp_path: Path) -> None:
     report = index_folder(folder, tmp_path / "store")
     assert {x.file: x.reason for x in report.unread} == {
         "binary.txt": "it is a binary file, not text",
-        "encrypted.pdf": "it is encrypted, and opens with a password alone",
+        "encrypted.pdf": "it is encrypted, and opens only with a password",
         "gone": "it is a link to a file that is not there",
         "in/up": "it is a link to a folder, and links to folders are not followed",
         "loop": "it is a link that leads back to itself",

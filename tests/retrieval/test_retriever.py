@@ -162,7 +162,7 @@ def test_any_question_is_a_question(retriever: Retriever, question: str) -> None
 def test_an_answer_is_a_sentence_with_its_place(retriever: Retriever) -> None:
     answer = ask(QUESTION, Retriever(retriever.store), AskOptions(method="bm25"))
     assert answer.answer == "The lighthouse was built in 1874." and answer.source is not None
-    assert answer.source.place == "tower.md:4" and answer.score == 0.8
+    assert answer.source.place == "tower.md:4" and answer.score == 1.0
     assert answer.source.text[answer.start - answer.source.start : answer.stop - answer.source.start] == answer.answer
     assert "question-answering model" in answer.notes[0] and "tower.md:4" in str(answer)
     assert Answer.from_dict(answer.to_dict()) == answer

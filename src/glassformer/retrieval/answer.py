@@ -2,7 +2,7 @@
 
     extractive reader      the best span of all passages, by a question-answering model
     generative reader      sentences that a language model writes, each with the passage that it rests on
-    none                   the sentence of the best passage that is nearest to the question
+    none                   the sentence of the best passage that is nearest to the question (`nearest_sentence.py`)
 
 The answer names the passages that it is from, and their places in the files.
 """
@@ -12,11 +12,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import load
@@ -25,10 +23,12 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.explanation import marked_passages, matrix_of_words, table_of_words
 from glassformer.retrieval.generative import CitedSentence, GenerativeReader
+from glassformer.retrieval.nearest_sentence import nearest_sentence
 from glassformer.retrieval.options import AskOptions
 from glassformer.retrieval.passage import PassageMatch
 from glassformer.retrieval.reader import BoundaryScore, PassageSpan, Reader
 from glassformer.retrieval.retriever import (
+    EMPTY_STORE,
     RetrievalResult,
     Retriever,
     Stage,
@@ -38,25 +38,31 @@ from glassformer.retrieval.retriever import (
     stages_table,
 )
 from glassformer.retrieval.support import EntailmentCheck
-from glassformer.retrieval.vectors import unit
-from glassformer.retrieval.words import query_terms, terms
-from glassformer.text.sentences import rules_for, sentence_spans, unwrapped
+from glassformer.text.sentences import unwrapped
 
 AnyReader = Reader | GenerativeReader
 
 LISTED_BOUNDARIES = 8
 OTHERS = 2
 """Less likely answers that are given too."""
-_TABLE = re.compile(r"(?:^\|.*\n?)+", re.M)
-"""The rows of a table, one below the other."""
 NO_READER = (
     "this is the sentence that is nearest to the question; a question-answering model (reader= MODEL) finds the words "
     "that answer it: `glassformer train --task answer` trains one"
 )
 
 
+UNANSWERED = (
+    "The best passage has none of the question's words and little in common with it: probably the documents do not "
+    "answer this."
+)
+_JSON = (
+    "question answer file line page place passage start stop score similarity word_share others sentences read "
+    "boundaries matches method stages notes"
+)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Answer(Report, kind="answer"):
+class Answer(Report, kind="answer", keys=tuple(_JSON.split())):
     """An answer from documents, with the passage that says it.
 
     question: as it was asked
@@ -64,7 +70,9 @@ class Answer(Report, kind="answer"):
     passage: the one that it is from, among `matches`; None = there is no answer
     start, stop: its characters in the document; those of the passage where it was written
     score: of the answer, as those of `others`: the reader's and the search's joined (`retrieval/reader.py`); of a
-        sentence, its similarity to the question; of sentences that were written, the lowest support
+        sentence, how near it is to the question (`retrieval/nearest_sentence.py`); of sentences that were written, the
+        lowest support
+    similarity, word_share: of a sentence, what its score is made of; None = there is no sentence encoder, or a reader
     others: answers of the reader that are less likely, the best first
     sentences: that a generative reader wrote, each with its passage; those without one are not in the answer
     read: passages that it read, by their numbers among `matches`
@@ -81,6 +89,8 @@ class Answer(Report, kind="answer"):
     start: int = 0
     stop: int = 0
     score: float | None = None
+    similarity: float | None = None
+    word_share: float | None = None
     others: list[PassageSpan] = field(default_factory=list)
     sentences: list[CitedSentence] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
@@ -101,6 +111,21 @@ class Answer(Report, kind="answer"):
         return "" if self.source is None else self.source.place_of(self.start - self.source.start)
 
     @property
+    def file(self) -> str:
+        """The file of the answer; "" = there is no answer."""
+        return "" if self.source is None else self.source.file
+
+    @property
+    def line(self) -> int:
+        """The line of the file in which the answer begins; 0 = its format has no lines, or there is no answer."""
+        return 0 if self.source is None else self.source.line_of(self.start - self.source.start)
+
+    @property
+    def page(self) -> int:
+        """The page on which the answer begins; 0 = its format has no pages, or there is no answer."""
+        return 0 if self.source is None else self.source.page_of(self.start - self.source.start)
+
+    @property
     def title(self) -> str:
         return excerpt(self.question)
 
@@ -110,6 +135,8 @@ class Answer(Report, kind="answer"):
 
     @property
     def finding(self) -> str:
+        if EMPTY_STORE in self.notes:
+            return EMPTY_STORE
         if self.source is None:
             return "The documents do not answer this." if self.matches else "The documents have nothing about this."
         cited = dict.fromkeys(x.passage for x in self.sentences if x.passage is not None)
@@ -191,18 +218,27 @@ def ask(
         reader = load_reader(options, retriever.store.settings.language)
     timer = StageTimer(result.stages)
     if reader is None:
-        begin, end, score = timer(
-            "nearest sentence", lambda: nearest_sentence(question, result.matches[0], retriever), lambda nearest: 1
+        nearest = timer(
+            "nearest sentence",
+            lambda: nearest_sentence(question, result.matches[0], retriever.store, retriever.embedder),
+            lambda nearest: 1,
         )
-        notes = [*result.notes, NO_READER]
-        return _of_passage(result, 0, begin, end, score=score, stages=timer.stages, notes=notes)
+        notes = [*result.notes, *[UNANSWERED] * nearest.has_little_in_common, NO_READER]
+        return _of_passage(
+            result, 0, nearest.start, nearest.stop, score=round(nearest.score, 4), stages=timer.stages, notes=notes,
+            similarity=None if nearest.similarity is None else round(nearest.similarity, 4),
+            word_share=round(nearest.word_share, 4),
+        )  # fmt: skip
     if isinstance(reader, GenerativeReader):
         return _written(result, reader, timer)
     read = partial(_spans, reader, question, result.matches, 1 + OTHERS)
     (first, *others), boundaries = timer("read", read, lambda answers: len(answers[0]))
+    others = [
+        replace(x, place=result.matches[x.passage].place_of(x.start)) for x in others if x.passage is not None
+    ]  # fmt: skip
     return _of_passage(
         result, first.passage, first.start, first.stop, score=round(first.score, 4), stages=timer.stages,
-        others=[x for x in others if x.answered], boundaries=boundaries,
+        others=others, boundaries=boundaries,
     )  # fmt: skip
 
 
@@ -251,13 +287,16 @@ def read_text(reader: AnyReader, question: str, passages: Sequence[PassageMatch]
 def _written(result: RetrievalResult, reader: GenerativeReader, timer: StageTimer) -> Answer:
     """The answer that a reader writes from the passages of a search."""
     written = reader.answer(result.question, result.matches, timer)
-    supported = [x for x in written.sentences if x.passage is not None]
+    sentences = [
+        x if x.passage is None else replace(x, place=result.matches[x.passage].place) for x in written.sentences
+    ]
+    supported = [x for x in sentences if x.passage is not None]
     number = supported[0].passage if supported else None
     source = None if number is None else result.matches[number]
     return _of_search(
         result, answer=written.text, passage=number, start=source.start if source else 0,
         stop=source.stop if source else 0, score=min((x.support for x in supported), default=None),
-        sentences=written.sentences, read=written.read, stages=timer.stages, notes=[*result.notes, *written.notes],
+        sentences=sentences, read=written.read, stages=timer.stages, notes=[*result.notes, *written.notes],
     )  # fmt: skip
 
 
@@ -274,56 +313,3 @@ def _of_search(result: RetrievalResult, **fields: Any) -> Answer:
     """An answer with what it has of a search, unless the fields say otherwise."""
     of_search = {name: getattr(result, name) for name in ("question", "matches", "method", "stages", "notes")}
     return Answer(**{**of_search, **fields})
-
-
-def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever) -> tuple[int, int, float]:
-    """The sentence of a passage that is nearest to a question: its first and last character, and how near it is.
-
-    By the cosine of their vectors; without a sentence encoder by the share of the question's terms that it has.
-    """
-    language = retriever.store.settings.language
-    prose = unwrapped(passage.text)
-    spans = [_trimmed(passage.text, *span) for span in sentence_spans(prose, rules_for(language))]
-    if all(line.partition(":")[0] in passage.metadata for line in passage.text.splitlines()):
-        spans = [_trimmed(passage.text, 0, len(passage.text))]  # a row of a table, a column a line, is one statement
-    spans = [span for span in spans if not _is_heading(passage, *span)] or spans
-    sentences = [_with_columns(passage.text, *span) for span in spans]
-    if retriever.embedder is None:
-        wanted = set(query_terms(question, language))
-        scores = np.array([len(wanted & set(terms(text, language))) / max(len(wanted), 1) for text in sentences])
-    else:
-        scores = unit(retriever.embedder.passages(sentences).astype(np.float32)) @ unit(
-            retriever.embedder.query(question)
-        )
-    best = int(scores.argmax())
-    return (*spans[best], round(float(scores[best]), 4))
-
-
-def _is_heading(passage: PassageMatch, begin: int, end: int) -> bool:
-    """Whether a span of a passage is a heading, the title, or the row of a table that names its columns."""
-    text = passage.text[begin:end]
-    if text.startswith("#") or not any(map(str.isalnum, text)):
-        return True
-    return text in (*passage.headings, passage.title, _columns(passage.text, begin))
-
-
-def _with_columns(text: str, begin: int, end: int) -> str:
-    """A span as it is compared with a question: the row of a table below the one that names its columns."""
-    return f"{_columns(text, begin)}\n{text[begin:end]}".lstrip()
-
-
-def _columns(text: str, place: int) -> str:
-    """The row that names the columns of the table at a place; "" = there is none, or no table.
-
-    It is the first, above a line of dashes, or without a number where the second has one.
-    """
-    table = next((x.group() for x in _TABLE.finditer(text) if x.start() <= place < x.end()), "")
-    first, second = [*table.split("\n"), "", ""][:2]
-    numbers = [any(map(str.isdigit, row)) for row in (first, second)]
-    return first.strip() if second.startswith(("|-", "| -", "|:", "| :")) or numbers == [False, True] else ""
-
-
-def _trimmed(text: str, begin: int, end: int) -> tuple[int, int]:
-    """A span without the white space around it."""
-    sentence = text[begin:end]
-    return begin + len(sentence) - len(sentence.lstrip()), end - len(sentence) + len(sentence.rstrip())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -54,12 +56,21 @@ class PassageEmbedder:
 
     def query(self, question: str) -> np.ndarray:
         """The vector of a question, by the prompt for queries. [D] float32"""
-        vector: np.ndarray = self._stored(np.asarray(self.model.encode_query([question])))[0]
+        with _cut_silently():
+            vector: np.ndarray = self._stored(np.asarray(self.model.encode_query([question])))[0]
         return vector
+
+    def cut_note(self, question: str) -> str:
+        """That a question is longer than what the model reads; "" = it is not."""
+        limit = self.model.max_seq_length
+        if limit is None or not self.model.tokenizer.batch_ids([self._prompt(("query",)) + question], limit)[1]:
+            return ""
+        return f"the question was cut to the {limit} tokens that the model reads; words are searched beyond them too"
 
     def question_tokens(self, question: str) -> TokenVectors:
         """The vectors of the tokens of a question."""
-        return self._tokens([question], ("query",))[0]
+        with _cut_silently():
+            return self._tokens([question], ("query",))[0]
 
     def passage_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         """The vectors of the tokens of passages."""
@@ -69,11 +80,26 @@ class PassageEmbedder:
         settings = self.model.pooling
         if not isinstance(settings, PoolingSettings):
             raise UnsupportedError("late interaction reads the vectors of tokens; this model pools in a way of its own")
-        prompt = next((settings.prompts[name] for name in prompt_names if name in settings.prompts), "")
-        return token_vectors(self.model.network, self.model.tokenizer, texts, settings, prompt)
+        return token_vectors(
+            self.model.network, self.model.tokenizer, texts, settings, self._prompt(prompt_names)
+        )  # fmt: skip
+
+    def _prompt(self, names: Sequence[str]) -> str:
+        """The prompt of the first of these names that the model has; "" = it has none."""
+        settings = self.model.pooling
+        prompts = settings.prompts if isinstance(settings, PoolingSettings) else {}
+        return next((prompts[name] for name in names if name in prompts), "")
 
     def _stored(self, vectors: np.ndarray) -> np.ndarray:
         return unit(vectors) if self.settings.similarity == "cosine" else vectors
+
+
+@contextmanager
+def _cut_silently() -> Iterator[None]:
+    """Without the warning that a question was cut, which `PassageEmbedder.cut_note` says."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "1 of 1 texts were cut")
+        yield
 
 
 def unloadable(model: str, problem: DataError | ConfigError, by_words: str) -> DataError:

@@ -77,10 +77,12 @@ class CitedSentence(Schema):
     passage: the number of the passage that supports it; None = none does, and the answer is without the sentence
     cited: the passage that the model cited; None = it does not cite
     support: of the passage, or the highest of all that were read (`retrieval/support.py`)
+    place: of that passage: the file, and its line or page there
     """
 
     text: str
     passage: int | None
+    place: str = ""
     cited: int | None = None
     support: float
 

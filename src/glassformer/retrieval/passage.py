@@ -108,11 +108,18 @@ class PassageMatch(Schema):
         """Where it begins: `notes/tower.md:12`, `report.pdf, page 3`, `page.html, passage 2`."""
         return self.place_of(0)
 
+    def line_of(self, character: int) -> int:
+        """The line of the file in which a character of its text is; 0 = the format has no lines."""
+        return self.line and self.line + (self.text.count("\n", 0, character) if self.verbatim else 0)
+
+    def page_of(self, character: int) -> int:
+        """The page on which a character of its text is; 0 = the format has no pages."""
+        return self.page and self.page + bisect_right(self.page_starts, character)
+
     def place_of(self, character: int) -> str:
         """Where a character of its text is: the line or page of the file, as `place`."""
         if self.page:
-            return f"{self.file}, page {self.page + bisect_right(self.page_starts, character)}"
-        below = self.text.count("\n", 0, character) if self.verbatim else 0
+            return f"{self.file}, page {self.page_of(character)}"
         if self.line:
-            return f"{self.file}:{self.line + below}"
+            return f"{self.file}:{self.line_of(character)}"
         return f"{self.file}, passage {self.number}" if self.number else self.file

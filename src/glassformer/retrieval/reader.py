@@ -69,6 +69,7 @@ class PassageSpan(Schema):
     passage: the number of its passage among those that were read
     start, stop: its characters in the passage
     file_start, file_stop: its characters in the document
+    place: the file, and its line or page there; "" = of an answer without a file
     score: by which spans are ranked, joined of the next two; of "no answer" that of the span which it beats, and the
         distance to it
     span_score: log-probability of the span among all tokens of all passages
@@ -81,6 +82,7 @@ class PassageSpan(Schema):
     stop: int = 0
     file_start: int = 0
     file_stop: int = 0
+    place: str = ""
     score: float
     span_score: float
     passage_score: float = 0.0

@@ -47,6 +47,7 @@ T = TypeVar("T")
 RANK_CONSTANT = 60
 """Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
 METHODS = ("bm25", "dense", "late", "rerank")
+EMPTY_STORE = "The store is empty: `glassformer index FOLDER --output STORE` reads documents into it."
 LISTED_NAMES = 10
 """Of metadata that a store has, in an error."""
 EXCERPT = 200
@@ -263,9 +264,17 @@ class Retriever(Display):
         ]
         if "bm25" in scores:
             matches = with_words(question, matches, self.store)
-        notes = [self._stems_note] if "bm25" in scores and self._stems_note else []
+        notes = [
+            self._stems_note if "bm25" in scores else "",
+            self.embedder.cut_note(question) if self.embedder is not None and "dense" in scores else "",
+            "" if matches or self.store.documents() else EMPTY_STORE,
+        ]
         return RetrievalResult(
-            question=question, method=ranked.method, matches=matches, stages=timer.stages, notes=notes
+            question=question,
+            method=ranked.method,
+            matches=matches,
+            stages=timer.stages,
+            notes=list(filter(None, notes)),
         )
 
     def rankings(self, question: str, options: RetrievalOptions, *, first: int | None = None) -> Rankings:

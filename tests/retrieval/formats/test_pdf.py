@@ -119,7 +119,7 @@ def test_an_encrypted_file_is_refused_and_one_that_opens_is_read() -> None:
         file.multi_cell(0, 5.5, PARAGRAPH)
         data = bytes(file.output())
         if user_password:
-            with pytest.raises(DataError, match="it is encrypted, and opens with a password alone"):
+            with pytest.raises(DataError, match="it is encrypted, and opens only with a password"):
                 pdf_document(data, 60)
         else:
             assert pdf_document(data, 60).text == PARAGRAPH

@@ -91,7 +91,7 @@ def pdf_document(data: bytes, seconds: float) -> Document:
 
 def _reason(problem: str) -> str:
     if "password" in problem.lower():
-        return "it is encrypted, and opens with a password alone"
+        return "it is encrypted, and opens only with a password"
     return "it is no PDF, or a damaged one"
 
 
