@@ -20,7 +20,7 @@ from glassformer.errors import ConfigError, DataError, PlugInError
 from glassformer.explorer.registry import VIEWS, tabs
 from glassformer.models import FAMILIES
 from glassformer.plugins import GROUPS, plug_ins, register, registry_of
-from glassformer.tasks.base import TASKS, task_class
+from glassformer.tasks.registry import TASKS, task_class
 from tests import plug_in
 from tests.cli.conftest import Command, command
 from tests.e2e.tiny_models import make_folder

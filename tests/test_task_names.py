@@ -19,10 +19,11 @@ from glassformer.hf.pipelines import get_supported_tasks
 from glassformer.plugins import register
 from glassformer.runs.config import parse_config
 from glassformer.task_names import ANSWERED, EXAMPLES, TABLE, TASK_ALIASES, TRAINED
-from glassformer.tasks.base import TASKS, Task, check_evaluates, task_class, task_name
+from glassformer.tasks.base import Task, check_evaluates
 from glassformer.tasks.classify.pipeline import TextClassification
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.pipeline_registry import PIPELINES, canonical_task
+from glassformer.tasks.registry import TASKS, task_class, task_name
 from tests.e2e.tiny_models import make_folder
 
 SOURCE = Path(glassformer.__file__).parent

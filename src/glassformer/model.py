@@ -59,6 +59,7 @@ from glassformer.load_options import shard_bytes
 from glassformer.models import Network
 from glassformer.models.resize import replace_embeddings, resize_vocabulary, vocabulary_key
 from glassformer.pretrained import ModelParts, names_of, new_parts, read_pooling, read_pretrained, save
+from glassformer.reports.report import InNotebook
 from glassformer.reports.table import Table, amount
 from glassformer.sentence_embeddings import SentenceEmbedder
 from glassformer.text.chat import Chat
@@ -111,7 +112,7 @@ def delegate(
     return call
 
 
-class Model(nn.Module):
+class Model(nn.Module, InNotebook):
     """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save.
 
     network: the PyTorch module, its only child
@@ -309,7 +310,8 @@ class Model(nn.Module):
             f"{str(self.dtype).removeprefix('torch.')} on {self.device})"
         )
 
-    def _repr_html_(self) -> str:
+    def notebook_html(self) -> str:
+        """The facts of the model as a table."""
         names = self.config.get("id2label") if self.task.endswith("classification") else None
         labels = list(map(str, (names or {}).values()))
         facts = {

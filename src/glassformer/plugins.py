@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "tasks": ("task", "glassformer.tasks.base:TASKS"),
+    "tasks": ("task", "glassformer.tasks.registry:TASKS"),
     "data": ("data format", "glassformer.data.rows:FORMATS"),
     "metrics": ("metric", "glassformer.tasks.metrics.metric:METRICS"),
     "commands": ("command", "glassformer.cli.app:COMMANDS"),

@@ -47,7 +47,7 @@ from glassformer.explorer.options import LookOptions, Serving
 from glassformer.export.options import ExportOptions, Format
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
-from glassformer.hub.options import UploadOptions
+from glassformer.hub.push import UploadOptions
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
 from glassformer.inspect.embeddings.options import ProjectionOptions, WordStudyOptions
 from glassformer.inspect.options import (

@@ -22,7 +22,7 @@ from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.runs.config import parse_config
 from glassformer.runs.data import read_splits
-from glassformer.tasks.base import task_class
+from glassformer.tasks.registry import task_class
 from glassformer.tasks.transcribe.clean import clean_table
 from glassformer.tasks.transcribe.clean_options import CleanOptions
 from tests.data.set_files import CONTEXT, ISSUE, MINIATURES, REVIEWS, SQUAD, Miniature, written

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import glassformer
-from glassformer.explorer import lookup
-from glassformer.explorer.lookup import lookup as lookup_of
+from glassformer.explorer import views
+from glassformer.explorer.views import lookup as lookup_of
 from glassformer.model import Model
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
@@ -49,6 +49,6 @@ def test_a_file_has_the_first_different_tokens(encoder: Model, tmp_path: Path, m
     stored = Reader((tmp_path / "page.html").read_text("utf-8")).json("lookups")
     ids = list(dict.fromkeys(token.id for token in encoder.inspect(*TEXTS).streams["text"]))
     assert [each["id"] for each in stored["text"]] == ids and all(each["equal"] for each in stored["text"])
-    monkeypatch.setattr(lookup, "MAX_NUMBERS", 1_000)
+    monkeypatch.setattr(views, "MAX_TABLE_NUMBERS", 1_000)
     encoder.look(TEXTS, html=tmp_path / "small.html")
     assert 'id="lookups"' not in (tmp_path / "small.html").read_text("utf-8")

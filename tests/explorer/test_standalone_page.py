@@ -21,10 +21,10 @@ from glassformer.explorer.standalone_page import (
     MAX_LISTED_TOKENS,
     SCRIPT,
     STYLE,
-    NotebookPage,
     PageMissingError,
     StandalonePage,
     generation_page,
+    notebook_frame,
 )
 from glassformer.explorer.traces import StoredTrace, TraceStore
 from glassformer.explorer.views import distribution
@@ -272,11 +272,7 @@ def test_an_index_without_its_script_is_an_error(
 def test_in_a_notebook_it_has_a_frame_of_its_own() -> None:
     source = '<p title="a">&amp; é→🙂 <script>"</script>'
 
-    class Page(NotebookPage):
-        def notebook_page(self) -> str:
-            return source
-
-    displayed = Page()._repr_html_()
+    displayed = notebook_frame(source)
     match = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts allow-downloads" .*></iframe>', displayed)
     assert match is not None
     assert unescape(match[1]) == source

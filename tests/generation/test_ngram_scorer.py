@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from glassformer import ConfigError, Model
-from glassformer.generation.ngram_scorer import NgramScorer
+from glassformer.generation.scorer import NgramScorer
 from glassformer.ngram.kneser_ney import train_ngram
 
 TOKENS = [f"t{i}" for i in range(20)]

@@ -24,7 +24,7 @@ from glassformer.hub.data_sets import (
     find_downloadable,
     is_fetched,
 )
-from glassformer.tasks.base import task_class
+from glassformer.tasks.registry import task_class
 from tests.hub.hub_server import Fault, HubServer, Repository, Serve
 
 SENTENCES = b"0\tA\tO\n\n0\tB\tO\n\n"

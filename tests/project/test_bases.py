@@ -10,16 +10,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
 
 EXCEPTIONS = frozenset(
     """
-    cli.study:OnScreen cli.train:Opening core.codebooks:CodebookEmbeddingSpec
-    core.linearised:FixedScaleLayerNorm core.linearised:FixedScaleRMSNorm evaluation.run_page:RunPage
-    hf.configs:GenerationConfig hf.multiple_choice:MultipleChoice
-    hf.reference_model:ReferenceModel hf.trainer.due:Checkpointing hf.trainer.seq2seq:Seq2SeqTrainer
-    hf.trainer.trainer:CompatibleTrainer lessons.encoder_decoder:TinyEncoderDecoder
-    models.albert:SentenceOrderPreTrainingHead models.big_bird.block_sparse:BlockSparsePattern
-    models.deberta.convolution:ConvolvedBlock models.deberta.convolution:ConvolvedBlockSpec
-    models.modernbert.heads:TransformPooler models.modernbert.heads:TransformTokenClassifier
-    models.musicgen_decoder.network:CosineFirst models.musicgen_decoder.network:CosineFirstSpec
-    models.t5.network:T5 speech.sound_page:TranscriptionPage tasks.causal.task:Causal
+    cli.study:OnScreen core.codebooks:CodebookEmbeddingSpec core.linearised:FixedScaleLayerNorm
+    core.linearised:FixedScaleRMSNorm evaluation.run_page:RunPage hf.configs:GenerationConfig
+    hf.multiple_choice:MultipleChoice hf.reference_model:ReferenceModel hf.trainer.trainer:CompatibleTrainer
+    lessons.encoder_decoder:TinyEncoderDecoder models.albert:SentenceOrderPreTrainingHead
+    models.big_bird.block_sparse:BlockSparsePattern models.deberta.convolution:ConvolvedBlock
+    models.deberta.convolution:ConvolvedBlockSpec models.modernbert.heads:TransformPooler
+    models.modernbert.heads:TransformTokenClassifier models.t5.network:T5 tasks.causal.task:Causal
     tasks.classify.frames:TagAudio tasks.seq2seq.generated:ReferenceTask
     """.split()
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -34,6 +35,28 @@ def test_one_helper_tells_numbers_from_booleans() -> None:
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     guards = [call for call in calls if ast.unparse(call.func) == "isinstance" and ast.unparse(call.args[1]) == "bool"]
     assert 0 < len(guards) < 20
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "most"), [("to_dict", "", 12), ("_repr_html_", "", 2), ("_show", "cli", 15)]
+)
+def test_what_a_report_derives_is_not_written_again(name: str, package: str, most: int) -> None:
+    """JSON, notebooks and the terminal show a `Report` by its fields and tables."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (SOURCE / package).rglob("*.py")]
+    defined = [
+        node.name
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert 0 < sum(each == name or (package == "cli" and each.startswith(name)) for each in defined) <= most
+
+
+def test_nothing_has_a_former_name() -> None:
+    """Nothing was released under another."""
+    files = [file for source in SOURCES for file in source.rglob("*.py")]
+    named = [file.name for file in files if re.search(r"\bformer|deprecat", file.read_text("utf-8"), re.I)]
+    assert files and not named
 
 
 def test_documentation_is_no_code() -> None:

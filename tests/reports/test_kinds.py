@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from glassformer.inspect.families import family_table
 from glassformer.lessons.walkthrough import masks
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
+from glassformer.reports.page import report_page
 from glassformer.reports.report import Report
 from tests.e2e.tiny_models import make_folder
 from tests.project.report_kinds import PAGE, page_with, report_classes
@@ -83,3 +86,41 @@ def test_a_report_of_a_session_is_strict_json_with_kind_and_version(reports: dic
     values = json.loads(json.dumps(reports[kind].to_dict(), allow_nan=False))
     assert (values["kind"], values["version"]) == (kind, 1)
     assert len(values) > 2 and str(reports[kind])
+
+
+EVIL = "<script>alert(1)</script> \u202e\x1b[2J=1+1 \ud800\0"
+NAMES = {("TapRow", "axes"), ("OutputTable", "columns"), ("Patching", "mode")}
+"""Fields that name a kind, a letter each, or one of a few words: no other text gets there."""
+
+
+def texts(part: Any, seen: set[int]) -> Iterator[tuple[Any, str, Any]]:
+    """Each part of a report with the name of a field that is a text, or several, and what is to be there instead."""
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    if isinstance(part, Mapping | list | tuple):
+        for each in list(part.values() if isinstance(part, Mapping) else part)[:2]:
+            yield from texts(each, seen)
+    elif is_dataclass(part) and type(part).__module__.startswith("glassformer."):
+        for field in fields(part):
+            value = getattr(part, field.name)
+            several = isinstance(value, list | tuple) and bool(value) and all(isinstance(x, str) for x in value)
+            if (type(part).__name__, field.name) in NAMES:
+                continue
+            if isinstance(value, str) or several:
+                yield part, field.name, EVIL if isinstance(value, str) else type(value)([EVIL] * len(value))
+            else:
+                yield from texts(value, seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_texts_are_shown_as_text_in_each_field(reports: dict[str, Any], kind: str) -> None:
+    """On the terminal, in a notebook and on a page. What spreadsheets take for a formula: web/test/core/csv.test.ts."""
+    report = reports[kind]
+    for part, name, hostile in list(texts(report, set())):
+        before = getattr(part, name)
+        object.__setattr__(part, name, hostile)
+        shown = str(report), report._repr_html_(), report_page(report)
+        object.__setattr__(part, name, before)
+        assert not any("<script>alert" in html for html in shown[1:]), (type(part), name)
+        assert not {"\x1b", "\u202e", "\0", "\ud800"} & set("".join(shown)), (type(part), name)

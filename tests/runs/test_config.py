@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
-from typing import Any, get_args, get_type_hints
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from glassformer.errors import ConfigError
-from glassformer.files.schema import parse
+from glassformer.files.schema import actual_type, field_types, parse
 from glassformer.runs.config import RunConfig, TrainingOptions, config_values, config_yaml, parse_config
 from glassformer.task_names import TASK_ALIASES
 from glassformer.tasks.pipeline_registry import canonical_task
@@ -29,11 +32,15 @@ def test_no_number_is_a_minus(name: str) -> None:
             TrainingOptions(**{name: wrong})
 
 
+def is_type_with_fields(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
 def options_of(kind: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The path of every option of a configuration, sections too."""
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in field_types(kind).items():
         yield (*path, name)
-        for inner in filter(is_dataclass, (hint, *get_args(hint))):
+        for inner in filter(is_type_with_fields, map(actual_type, (hint, *get_args(hint)))):
             yield from options_of(inner, (*path, name))
 
 
@@ -73,7 +80,7 @@ def test_a_message_is_short_however_large_the_value() -> None:
             except ConfigError as error:
                 refused += 1
                 assert len(str(error)) < 2_000, (sections, name)
-    assert refused > 500
+    assert refused > 500 and ("distillation", "teacher") in options_of(RunConfig)
     for value in (*LARGE[:3], None, 3):
         with pytest.raises(ConfigError, match="a configuration holds names and values; got") as caught:
             parse_config(value)  # type: ignore[arg-type]
@@ -98,3 +105,27 @@ def test_a_task_has_one_name_whichever_is_given(name: str, task: str) -> None:
     assert config.task == task
     if name in TASK_ALIASES:
         assert canonical_task(name) == canonical_task(task)
+
+
+WRONG = {
+    "unknown": ({"trainnig": {}}, "nearest: 'training'"),
+    "of a part": ({"epochs": 3}, "it may be training.epochs"),
+    "type": ({"training": {"batch_size": "many"}}, "training.batch_size is 'many'"),
+    "task": ({"task": "clasify"}, "nearest: 'classify'"),
+    "model": ({"scratch": "bert"}, "give either a model to fine-tune"),
+    "file": ({"data": {}}, "data: 'train' is missing"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_an_error_is_found_without_torch(tmp_path: Path, what: str) -> None:
+    """Importing torch takes longer than everything else that such a command does."""
+    values, message = WRONG[what]
+    sound: dict[str, Any] = {"task": "classify", "model": "m", "output": "o", "data": {"train": "t.csv"}}
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(sound | values), encoding="utf-8")
+    program = (
+        "import sys; from glassformer.cli.app import main; sys.argv = ['glassformer', 'train', 'wrong.yaml']\n"
+        "try: main()\nexcept SystemExit as end: print(end.code, *{'torch', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n" and message in done.stderr, done

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from glassformer.speech.timestamps import TimestampRules
 from glassformer.speech.vocabulary import SpeechVocabulary
+from glassformer.speech.window import TimestampRules
 
 FIRST, VOCABULARY, BEGIN = 12, 40, 3
 WORDS = SpeechVocabulary(start=9, end=8, previous=10, no_speech=7, no_timestamps=11, languages={}, tasks={}, context=64)

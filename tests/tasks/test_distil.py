@@ -17,9 +17,9 @@ from glassformer.compression.distil import Distillation
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.runs.config import parse_config
 from glassformer.runs.options import SearchOptions
-from glassformer.tasks.base import task_class
 from glassformer.tasks.distil import DistilledTask, StoredLogits, taught_by
 from glassformer.tasks.microbatch import run_batches
+from glassformer.tasks.registry import task_class
 from glassformer.training.run import make_trainer
 from glassformer.training.search_run import search_config
 from glassformer.training.trainer import Trainer

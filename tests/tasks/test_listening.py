@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from glassformer.errors import UnsupportedError
-from glassformer.tasks.base import TASKS, Task, task_class
+from glassformer.tasks.base import Task
+from glassformer.tasks.registry import TASKS, task_class
 
 
 def test_a_task_without_sound_names_those_that_have_it() -> None:

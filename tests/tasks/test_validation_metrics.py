@@ -16,8 +16,9 @@ import pytest
 from glassformer.data.rows import read_rows
 from glassformer.model import load
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.metric import greater_is_better
+from glassformer.tasks.registry import task_class
 from glassformer.training.trainer import Trainer
 from tests.core.small import perturbed
 from tests.tasks.transcribe.tones import letters_folder, whisper_folder, write_table

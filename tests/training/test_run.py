@@ -21,8 +21,8 @@ from glassformer.evaluation.runs import open_run
 from glassformer.runs.config import PRESETS, config_yaml, parse_config
 from glassformer.runs.data import read_splits
 from glassformer.runs.folder import read_config
-from glassformer.tasks.base import TASKS, task_class
 from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.registry import TASKS, task_class
 from glassformer.tasks.tag.task import Tag
 from glassformer.training.run import make_trainer
 from tests.data.set_files import written

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.data_clean import clean
-from glassformer.cli.data_negatives import negatives
+from glassformer.cli.data_rows import clean, negatives, split
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Without, command
 from glassformer.cli.screen import notes, print_json, save_page, say, show
-from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, SplitOptions, VersionOptions
-from glassformer.progress import spinner
+from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, VersionOptions
 
 if TYPE_CHECKING:
     from glassformer.data.report import DataReport
@@ -57,31 +55,7 @@ def inspect_files(
     save_page(html, result, json)
 
 
-@data.command()
-@command
-def split(
-    file: Annotated[Path, typer.Argument(help="Data file.", show_default=False)],
-    *,
-    options: SplitOptions,
-    reading: ReadingOptions,
-) -> None:
-    """Split a data set into train, validation and test; the same seed makes the same split.
-
-    Examples:
-
-    [cyan]glassformer data split all.csv --column label=label --column text=text --output parts[/]
-
-    [cyan]glassformer data split calls.jsonl -c group=speaker --fractions 0.9,0.1 --seed 1 --output parts[/]
-    """
-    from glassformer.data.files import split_file
-
-    with notes(), spinner("splitting"):
-        written = split_file(file, options, reading)
-    if written.dropped is not None:
-        all_rows = written.rows + written.dropped
-        say(f"{written.dropped:,} of {all_rows:,} rows repeat an earlier text and were dropped")
-    for path, rows in written.files.items():
-        say(f"{path}  {rows:,} rows, {rows / written.rows:.1%}")
+data.command()(split)
 
 
 @data.command()

@@ -53,7 +53,7 @@ def listen(
     check_files(options.data)
     with spinner("loading the model"):
         from glassformer.audio.listening import write_sounds
-        from glassformer.evaluation.listening import heard_rows
+        from glassformer.evaluation.runs import heard_rows
 
         task, rows = heard_rows(run, options)
     examples: list[SoundExample] = []

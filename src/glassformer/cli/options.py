@@ -18,7 +18,6 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -28,6 +27,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
 from glassformer.generation import served_options
+from glassformer.plugins import imported
 
 T = TypeVar("T")
 DATA = "Data"
@@ -316,9 +316,8 @@ def _with_options(text: str, *groups: tuple[type, Iterable[str]], words: bool) -
 def _read(group: type, name: str, value: Any, hint: Any) -> Any:
     """The value of a field of what was typed. Raises: ConfigError: it is not allowed, by the name of its option."""
     if (read := of_field(READERS, group, name)) is not None:
-        module, _, reader = read.partition(":")
         try:
-            value = getattr(import_module(module), reader)(value)
+            value = imported(read)(value)
         except ConfigError as error:
             raise ConfigError(_of_option(str(error), name, spelling(name, group))) from error
     elif isinstance(value, list) and (pair := _mapping_in(hint)) is not None:

@@ -55,7 +55,7 @@ def patch(
     with notes(repeats=False):
         with spinner("loading the model"):
             from glassformer.inspect.patching.effects import PatchResult
-            from glassformer.inspect.patching.texts import patch_texts
+            from glassformer.inspect.patching.sweep import patch_texts
             from glassformer.model import load
 
             loaded = load(model, **given(loading))

@@ -9,7 +9,7 @@ import typer
 
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import note, print_json, say
-from glassformer.hub.options import UploadOptions
+from glassformer.hub.push import UploadOptions
 from glassformer.progress import spinner
 from glassformer.reports.table import byte_amount
 

@@ -111,7 +111,7 @@ def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_e
 
         trainer = configured_trainer(config)
     if not quiet:
-        trainer.callbacks.insert(1, _opening(config))  # after the configuration is saved
+        trainer.callbacks[1:1] = _progress(config)  # after the configuration is saved
 
     def bar(what: str, rows: int | None) -> Any:
         if not quiet:
@@ -137,12 +137,12 @@ def _learn(config: RunConfig, *, evaluate: bool, quiet: bool) -> TrainedResult:
     return result
 
 
-def _opening(config: RunConfig) -> Callback:
-    from glassformer.training.callbacks import Progress
+def _progress(config: RunConfig) -> list[Callback]:
+    from glassformer.training.callbacks import Callback, Progress
     from glassformer.training.run import few_steps_note, training_facts
 
-    class Opening(Progress):
-        """Shows what is trained, on what and for how long, before the first step; then its progress."""
+    class Opening(Callback):
+        """Shows what is trained, on what and for how long, before the first step."""
 
         def on_begin(self, trainer: Trainer) -> None:
             from rich.console import Console
@@ -150,9 +150,8 @@ def _opening(config: RunConfig) -> Callback:
             print_facts(training_facts(config, trainer), Console(stderr=True, highlight=False))
             if (few := few_steps_note(trainer)) is not None:
                 note(few)
-            super().on_begin(trainer)
 
-    return Opening()
+    return [Opening(), Progress()]
 
 
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:

@@ -29,9 +29,11 @@ def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: P
     Args:
         json: print its path and size alone
     """
-    from glassformer.speech.sound_page import TranscriptionPage
+    from glassformer.explorer.standalone_page import page_around
+    from glassformer.speech.transcription_trace import TranscriptionTrace
 
-    page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
+    page_around()  # an early error where files of the page are missing
+    page = TranscriptionTrace(model, sound, replace(options, word_timestamps=True))
     for segment in (segment for step in steps_of(sound, page.recording) for segment in step.segments):
         if not json:
             print_segment(replace(segment, words=None))

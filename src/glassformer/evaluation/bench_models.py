@@ -47,8 +47,9 @@ from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG, run_name
-from glassformer.tasks.base import Task, metrics_of, task_name
+from glassformer.tasks.base import Task, metrics_of
 from glassformer.tasks.metrics.metric import Bootstrap, differences, greater_is_better, intervals
+from glassformer.tasks.registry import task_name
 from glassformer.tasks.types import Prediction
 
 

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.rows import RowSequence
+from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.views import RenamedColumns
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
 from glassformer.evaluation.evaluate import (
@@ -32,18 +32,20 @@ from glassformer.evaluation.evaluate import (
     loss_remarks,
 )
 from glassformer.evaluation.groups import check_group_column
+from glassformer.evaluation.options import ListeningOptions
 from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
 from glassformer.hub.find import scorer_folder
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
-from glassformer.runs.data import check_unused_columns, read_splits, read_usable
+from glassformer.runs.data import check_unused_columns, read_splits, read_usable, sample_rows
 from glassformer.runs.folder import CONFIG, MODEL, no_run, run_name
-from glassformer.tasks.base import Task, check_evaluates, task_class
+from glassformer.tasks.base import Task, check_evaluates
 from glassformer.tasks.classify.scored import ScoredClassification
 from glassformer.tasks.classify.scorer import TextScorer
 from glassformer.tasks.classify.task import Classify, label_names
 from glassformer.tasks.columns import columns_of
 from glassformer.tasks.predictions import read_predictions
+from glassformer.tasks.registry import task_class
 from glassformer.tasks.types import Prediction
 
 EVALUATION, VALIDATION, TRAIN = "evaluation", "validation", "train"
@@ -85,7 +87,8 @@ class TrainedRun:
         if self.scorer is not None:
             scorer = TextScorer.load(self.scorer, device=self.config.device)
             return ScoredClassification(scorer, columns=self.config.data.columns, separator=separator)
-        return kind(self.model, columns=self.config.data.columns or None, **self.config.task_options)  # type: ignore[call-arg]
+        task: Task = kind(self.model, columns=self.config.data.columns or None, **self.config.task_options)
+        return task
 
     @cached_property
     def splits(self) -> tuple[RowSequence, RowSequence | None]:
@@ -440,3 +443,42 @@ def evaluation_name(file: str) -> str:
     name = Path(file).name
     stem = name.partition(".")[0]
     return name if stem in ("", VALIDATION) else stem
+
+
+AUDIO = (".wav", ".flac", ".mp3", ".m4a", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".webm")
+
+
+def heard_rows(run: str, options: ListeningOptions) -> tuple[Task, RowSequence]:
+    """The task with its model, and the rows that `Task.listen` is for: a random sample, as many as options say.
+
+    Args:
+        run: its folder; with a task, a model's folder or name on the Hub
+    Raises: ConfigError: no run, and no task. Else as `open_run` and `read_rows`.
+    """
+    task, rows = _task_and_rows(run, options)
+    return task, sample_rows(rows, count=options.rows, seed=options.seed)
+
+
+def _task_and_rows(run: str, options: ListeningOptions) -> tuple[Task, RowSequence]:
+    reading = None if options.format is None else dict(options.format)
+    if options.task is None:
+        if not Path(run, CONFIG).is_file():
+            problem = no_run(run, "is no run") if Path(run).exists() else f"{run}: is no run"
+            raise ConfigError(f"{problem}; give the task of the model, such as task= reconstruct")
+        opened = open_run(run, device=options.device)
+        task = opened.task
+        return task, _audio_rows(task, options) or opened.read_rows(list(options.data) or None, format=reading)
+    kind = task_class(options.task)
+    task = kind(load_trained_model(run, options.task, options.device or "cpu"))
+    if options.data:
+        return task, _audio_rows(task, options) or read_rows(list(options.data), **(reading or {}))
+    raise ConfigError(f"{run} is no run, so it has no rows of its own; give sounds to listen to: data= FILE.wav")
+
+
+def _audio_rows(task: Task, options: ListeningOptions) -> RowSequence | None:
+    """The rows of `data`, where it names audio files."""
+    files = options.data
+    if not files or not all(name.lower().endswith(AUDIO) for name in files):
+        return None
+    column = task.columns.get("file") or task.columns["source"]  # of pairs, what is converted
+    return read_rows([{column: name} for name in files])

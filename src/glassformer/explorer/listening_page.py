@@ -23,8 +23,9 @@ from glassformer.audio.features import MAX_HZ, LogMel
 from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
-from glassformer.explorer.standalone_page import CAP_BYTES, NotebookPage, frame_block, json_block, page_around
+from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, notebook_frame, page_around
 from glassformer.reports.page import write_page_parts
+from glassformer.reports.report import InNotebook
 from glassformer.version import __version__
 
 RANGE = 8.0
@@ -33,7 +34,7 @@ BINS = 80
 """Mel bins of a spectrogram, as Whisper reads 80: the height of the picture in pixels."""
 
 
-class ListeningPage(NotebookPage):
+class ListeningPage(InNotebook):
     """A page of sounds, streamed, so that its examples need not be in RAM at once.
 
         ListeningPage(examples, "Dry and wet").save("page.html")
@@ -97,10 +98,11 @@ class ListeningPage(NotebookPage):
         """Write the page atomically. Returns: its size in bytes. Raises: DataError: as `parts`, or no such path."""
         return write_page_parts(path, self.parts())
 
-    def notebook_page(self) -> str:
+    def notebook_html(self) -> str:
+        """The page in a frame."""
         if isinstance(self.examples, Iterator):
             self.examples = list(self.examples)  # the page may be shown again, or saved
-        return "".join(self.parts())
+        return notebook_frame("".join(self.parts()))
 
 
 def _entry(example: SoundExample) -> dict[str, Any]:

@@ -19,15 +19,16 @@ from glassformer.explorer.server import PageServer, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
 from glassformer.explorer.standalone_page import (
-    NotebookPage,
     Progress,
     StandalonePage,
     generation_page,
+    notebook_frame,
 )
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.session import Session
 from glassformer.reports.page import check_html_path, command_line
+from glassformer.reports.report import InNotebook
 from glassformer.reports.table import byte_amount
 
 THEMES = ("light", "dark")
@@ -142,7 +143,7 @@ class InitialView:
         return [self.heads] if isinstance(self.heads, int) else self.heads or ()
 
 
-class Look(PageServer, NotebookPage):
+class Look(PageServer, InNotebook):
     """The attention explorer of one or two texts: served as a web page, or saved as an HTML file.
 
         with model.look("time flies", block=False) as look:
@@ -302,9 +303,10 @@ class Look(PageServer, NotebookPage):
             status = f"at {self.address}, open .url"
         return f"Look({', '.join(safe_repr(text) for text in self.texts)}: {status})"
 
-    def notebook_page(self) -> str:
+    def notebook_html(self) -> str:
+        """The page in a frame. Raises: ConfigError: it cannot be saved as it was opened."""
         self.start.check_saved()
-        return str(self._page(None, NOTEBOOK_BYTES, self._python()))
+        return notebook_frame(str(self._page(None, NOTEBOOK_BYTES, self._python())))
 
     def _python(self) -> str:
         """The call that shows this page in a notebook."""

@@ -13,7 +13,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from glassformer.explorer.requests import (
 from glassformer.files import safe_repr
 from glassformer.files.schema import Schema, field_types, json_schema, parse
 from glassformer.inspect.options import AttributionRequest, LensRequest, QuantisationRequest
-from glassformer.plugins import Registry
+from glassformer.plugins import Registry, imported
 from glassformer.reports.page import part_data
 from glassformer.reports.report import Report, plain
 
@@ -109,9 +108,8 @@ class View:
         return encode(name, {}, part_data(answer))
 
     def _answer(self, about: Any, request: Schema, **more: Any) -> bytes | Report | Mapping[str, Any]:
-        module, _, function = self.answer.partition(":")
         fields = {field: getattr(request, field) for field in field_types(type(request))}
-        answer: bytes | Report | Mapping[str, Any] = getattr(import_module(module), function)(about, **fields, **more)
+        answer: bytes | Report | Mapping[str, Any] = imported(self.answer)(about, **fields, **more)
         return answer
 
     @property
@@ -143,7 +141,7 @@ VIEWS: Registry[View] = Registry(
         "tile": View(request=TileRequest, answer="glassformer.explorer.views:tile", quick=True),
         "row": View(request=RowRequest, answer="glassformer.explorer.views:row", quick=True),
         "neuron": View(request=NeuronRequest, answer="glassformer.explorer.views:neuron", quick=True),
-        "lookup": View(request=LookupRequest, answer="glassformer.explorer.lookup:lookup", quick=True),
+        "lookup": View(request=LookupRequest, answer="glassformer.explorer.views:lookup", quick=True),
         "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
         "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),
         "quantisation": View(request=QuantisationRequest, answer="glassformer.inspect.quantisation:layer_quantisation"),

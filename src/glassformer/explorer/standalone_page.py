@@ -16,7 +16,6 @@ import base64
 import hashlib
 import json
 import zlib
-from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
@@ -30,13 +29,12 @@ from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.describe import ModelFacts, describe, session_id, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
-from glassformer.explorer.lookup import stored_lookups
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import PASSES, default_readings, quick_readings
 from glassformer.explorer.registry import Reading
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, result_summary
-from glassformer.explorer.views import distribution
+from glassformer.explorer.views import distribution, stored_lookups
 from glassformer.generation.served_options import command_line_options
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
@@ -418,20 +416,14 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
         yield frame_block(f"distribution/{node_id}", frame)
 
 
-class NotebookPage(ABC):
-    """A page that shows itself in the cell of a notebook, as a sandboxed iframe, without a server."""
-
-    @abstractmethod
-    def notebook_page(self) -> str:
-        """The page as HTML, for the frame of a notebook's output."""
-
-    def _repr_html_(self) -> str:
-        # In ASCII, so that the hash of the script in the content security policy holds in any encoding.
-        source = escape(self.notebook_page()).encode("ascii", "xmlcharrefreplace").decode()
-        return (
-            f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="glassformer explorer" '
-            'style="width: 100%; height: 720px; border: 0"></iframe>'
-        )
+def notebook_frame(page: str) -> str:
+    """A page for the cell of a notebook: a sandboxed iframe, without a server."""
+    # In ASCII, so that the hash of the script in the content security policy holds in any encoding.
+    source = escape(page).encode("ascii", "xmlcharrefreplace").decode()
+    return (
+        f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="glassformer explorer" '
+        'style="width: 100%; height: 720px; border: 0"></iframe>'
+    )
 
 
 def _compressed(content: bytes) -> str:

@@ -7,6 +7,7 @@ person reads come in the model's own precision.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -16,11 +17,14 @@ from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.head import AttentionHead
+from glassformer.inspect.lookup import Lookup, embedding_table, look_up
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.tokens import Token
 
 MAX_ROWS = 4096
 """Limit of rows × maps that one response may compute, and of the keys of one response."""
+MAX_LOOKUPS, MAX_TABLE_NUMBERS = 32, 2**26
+"""Tokens that a standalone page has embedding look-ups of, and numbers of the largest table that it has them of."""
 
 Span = tuple[int, int]  # half open
 
@@ -320,3 +324,22 @@ def logprob_histogram(logprobs: Tensor) -> tuple[Tensor, Tensor]:
     sums = torch.zeros(BINS, dtype=torch.float64).index_add_(0, bin_index, logprobs.double().exp())
     occupied = counts > 0
     return (sums[occupied] / counts[occupied]).log().to(logprobs.dtype), counts[occupied]
+
+
+def lookup(session: Session, *, stream: str, token: int) -> Lookup:
+    """The look-up of a token of a stream. Raises: DataError: there is no such token, or no table."""
+    tokens = session.streams.get(stream, [])
+    if not 0 <= token < len(tokens):
+        raise DataError(f"there is no token {token} of {stream!r}; there are {len(tokens)}")
+    return look_up(session, stream, [tokens[token].id])[0]
+
+
+def stored_lookups(session: Session) -> dict[str, list[dict[str, Any]]]:
+    """What a standalone page has of them: the first different tokens of each stream, where its table is small."""
+    stored = {}
+    for stream, tokens in session.streams.items():
+        table = embedding_table(session, stream)
+        if table is not None and table.weight.numel() <= MAX_TABLE_NUMBERS:
+            ids = list(dict.fromkeys(token.id for token in tokens))[:MAX_LOOKUPS]
+            stored[stream] = [asdict(each) for each in look_up(session, stream, ids)]
+    return stored

@@ -20,6 +20,7 @@ import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownOptionError, nearest
@@ -71,6 +72,24 @@ class Doc:
 
     text: str
     group: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Later:
+    """The class "module:class" as the type of a field, which is imported where a value is given."""
+
+    reference: str
+
+
+def later(reference: str) -> Any:
+    """An annotation by `Later`, so that options are read without torch; type checkers see the class itself.
+
+    if TYPE_CHECKING:
+        from glassformer.compression.adapters import AdapterSpec
+    else:
+        AdapterSpec = later("glassformer.compression.adapters:AdapterSpec")
+    """
+    return Annotated[Any, Later(reference)]
 
 
 def at_least(low: float, high: float = math.inf, words: str | None = None) -> Allowed:
@@ -211,9 +230,8 @@ def parse(cls: type[T], values: object, path: str = "") -> T:
         if name not in hints and name in getattr(cls, "KEYS", ()):
             continue  # written by a record, and computed again from its fields
         if name not in hints:
-            inner = [f"{key}.{name}" for key, hint in hints.items() if name in _fields_of(hint)]
-            meant = f"; it may be {' or '.join(inner)}" if inner else nearest(str(name), hints)
-            raise ConfigError(f"{where}{safe_repr(name)} is no option{meant}; allowed: {', '.join(hints) or 'none'}")
+            meant, allowed = _meant(str(name), hints), ", ".join(hints) or "none"
+            raise ConfigError(f"{where}{safe_repr(name)} is no option{meant}; allowed: {allowed}")
         arguments[name] = convert(hints[name], value, f"{path}.{name}" if path else name)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         required = field.default is field.default_factory is dataclasses.MISSING
@@ -222,15 +240,35 @@ def parse(cls: type[T], values: object, path: str = "") -> T:
     return cls(**arguments)
 
 
+def actual_type(hint: Any) -> Any:
+    """An annotation itself, or the class that `later` names."""
+    named = metadata_of(hint, Later)
+    if named is None:
+        return hint
+    module, _, name = named.reference.partition(":")
+    return getattr(import_module(module), name)
+
+
 def _shown(key: object) -> str:
     """A key as a part of a path, for messages."""
     return safe_repr(key).strip("'")
 
 
-def _fields_of(hint: Any) -> set[str]:
+def _meant(name: str, hints: Mapping[str, Any]) -> str:
+    """What an unknown key may mean: that of a part, or one with nearly this name. Parts are imported `later`."""
+
+    def inner(resolve: Callable[[Any], Any]) -> str:
+        keys = [f"{key}.{name}" for key, hint in hints.items() if name in _fields_of(hint, resolve)]
+        return f"; it may be {' or '.join(keys)}" if keys else ""
+
+    return inner(lambda hint: hint) or nearest(name, hints) or inner(actual_type)
+
+
+def _fields_of(hint: Any, resolve: Callable[[Any], Any]) -> set[str]:
     """The names of the fields of a dataclass, or of those in a union."""
     # A `Doc` next to a type is a dataclass too, but an instance of one.
-    classes = [x for x in (hint, *get_args(hint)) if isinstance(x, type) and dataclasses.is_dataclass(x)]
+    kinds = map(resolve, (hint, *get_args(hint)))
+    classes = [each for each in kinds if isinstance(each, type) and dataclasses.is_dataclass(each)]
     return {field.name for each in classes for field in dataclasses.fields(each)}
 
 
@@ -253,6 +291,7 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
         return value
     if not strict and isinstance(value, str):
         _check_unicode(value, path)
+    hint = actual_type(hint)
     if get_origin(hint) is Annotated:
         allowed = metadata_of(hint, Allowed)
         try:
@@ -408,6 +447,7 @@ def json_schema(cls: type) -> dict[str, Any]:
 
 def _type_schema(hint: Any) -> dict[str, Any] | None:
     """The JSON schema of a type; None = JSON has no such values."""
+    hint = actual_type(hint)
     if get_origin(hint) is Annotated:
         schema = _type_schema(get_args(hint)[0])
         if schema is None:

@@ -87,8 +87,7 @@ _LAZY = {
     **dict.fromkeys((name for name in __all__ if "ollator" in name), "hf.collators"),
     **dict.fromkeys((name for name in __all__ if name.startswith(("get_", "set_"))), "hf.optimization"),
     **dict.fromkeys(("TextStreamer", "TextIteratorStreamer"), "generation.streamers"),
-    **dict.fromkeys(("Trainer", "TrainOutput"), "hf.trainer.trainer"),
-    "Seq2SeqTrainer": "hf.trainer.seq2seq",
+    **dict.fromkeys(("Trainer", "Seq2SeqTrainer", "TrainOutput"), "hf.trainer.trainer"),
     **dict.fromkeys(("TrainingArguments", "Seq2SeqTrainingArguments", "IntervalStrategy"), "hf.trainer.arguments"),
     **dict.fromkeys(
         ("TrainerCallback", "EarlyStoppingCallback", "PrinterCallback", "TrainerState", "TrainerControl"),

@@ -5,17 +5,28 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 from glassformer.errors import DataError
 from glassformer.files import as_path, check_link, safe_repr
+from glassformer.files.schema import Doc, Schema
 from glassformer.hub.find import CONFIG, connections_off, resolve
 
 LOG_IN = "log in with a token that may write: hf auth login"
 UNREACHABLE = frozenset(["ConnectionError", "TransportError"])
 """Base classes of errors of the connection, by name: which HTTP library the client uses depends on its version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadOptions(Schema):
+    """How a repository is made, and what is uploaded to it."""
+
+    private: Annotated[bool, Doc("Make a new repository private.")] = False
+    revision: Annotated[str | None, Doc("Branch to upload to. Default: main.")] = None
+    dry_run: Annotated[bool, Doc("List the files, and upload nothing.")] = False
 
 
 def push_saved(save: Callable[[Path], object], name: str, **options: Any) -> str:

@@ -15,7 +15,7 @@
     report.save("words.json"); WordCount.load("words.json")
 
 A part of a report with keys of its own is a `Record`; any other dataclass is written with all its fields. What is no
-report and shows itself in a notebook nevertheless is a `Display`.
+report and shows itself in a notebook nevertheless is a `Display`, or any other `InNotebook`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,21 @@ class Record:
         return {name: plain(getattr(self, name)) for name in self.KEYS or _fields(self)}
 
 
-class Display(ABC):
-    """Base class of what a notebook shows at the end of a cell: tables, with a line above and sentences below."""
+class InNotebook(ABC):
+    """Base class of what shows itself at the end of a notebook's cell."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def notebook_html(self) -> str:
+        """What a notebook shows of it, as HTML."""
+
+    def _repr_html_(self) -> str:
+        return self.notebook_html()
+
+
+class Display(InNotebook):
+    """Base class of what a notebook shows as tables, with a line above and sentences below."""
 
     __slots__ = ()
 
@@ -97,7 +110,8 @@ class Display(ABC):
         """Texts side by side on its page, uncut."""
         return ()
 
-    def _repr_html_(self) -> str:
+    def notebook_html(self) -> str:
+        """The tables, with what is above and below them."""
         above = "".join(f"<p>{escape(shown_text(line))}</p>" for line in self.above)
         below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.below)
         return above + "".join(table.html() for table in self.tables()) + below

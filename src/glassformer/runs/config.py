@@ -15,16 +15,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from glassformer.compression.adapters import AdapterSpec
-from glassformer.compression.distil import Distillation
-from glassformer.compression.movement import PruningSpec
-from glassformer.compression.quantisation_aware import QuantisationSpec
 from glassformer.data.options import ReadingOptions
-from glassformer.data.rows import RowSequence, files_of, is_data_set, read_rows
-from glassformer.data.sets import find_data_set
-from glassformer.data.views import RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.schema import (
@@ -40,13 +33,28 @@ from glassformer.files.schema import (
     convert,
     given,
     keyword_types,
+    later,
     parse,
 )
 from glassformer.runs.folder import read_config
 from glassformer.runs.options import TrainOptions, set_value
 from glassformer.runs.several import RUNS, split_runs
-from glassformer.tasks.base import Task, task_class, task_name
+from glassformer.tasks.registry import known_task, task_class, task_name
 from glassformer.text.options import TokenizerTraining
+
+# A configuration is read and checked without torch, which what its parts describe needs.
+if TYPE_CHECKING:
+    from glassformer.compression.adapters import AdapterSpec
+    from glassformer.compression.distil import Distillation
+    from glassformer.compression.movement import PruningSpec
+    from glassformer.compression.quantisation_aware import QuantisationSpec
+    from glassformer.data.sequence import RowSequence
+    from glassformer.tasks.base import Task
+else:
+    AdapterSpec = later("glassformer.compression.adapters:AdapterSpec")
+    Distillation = later("glassformer.compression.distil:Distillation")
+    PruningSpec = later("glassformer.compression.movement:PruningSpec")
+    QuantisationSpec = later("glassformer.compression.quantisation_aware:QuantisationSpec")
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
 HeldOutShare = Annotated[float, above(0, 1, "a share between 0 and 1, or a file")]
@@ -205,13 +213,15 @@ class DataConfig(Schema):
         """The folder of the files. Raises: ConfigError: no such data set. DataError: one is not fetched yet."""
         if self.folder is not None or not self.fetch:
             return Path(self.folder or "")
-        from glassformer.hub.data_sets import fetched_folder  # imported late: few runs need it
+        from glassformer.hub.data_sets import fetched_folder
 
         return fetched_folder(self.fetch)
 
     @property
     def unread(self) -> list[str]:
         """Columns that no task reads: those to ignore, the one of groups; of a published data set, all others."""
+        from glassformer.data.rows import is_data_set
+
         others = ["*"] if is_data_set(self.format.get("kind")) else []
         return [*self.ignore, *others, *([] if self.groups is None else [self.groups])]
 
@@ -228,6 +238,9 @@ class DataConfig(Schema):
         return replace(read, format={**read.format, **self.validation_format})
 
     def _read_as(self, validation: Sequence[Path]) -> DataConfig:
+        from glassformer.data.rows import is_data_set
+        from glassformer.data.sets import find_data_set
+
         if not is_data_set(self.format.get("kind")):
             return self
         data_set = find_data_set(self.format["kind"])
@@ -237,6 +250,9 @@ class DataConfig(Schema):
 
     def read(self, files: str | list[str]) -> RowSequence:
         """Read the rows of files in the folder."""
+        from glassformer.data.rows import files_of, read_rows
+        from glassformer.data.views import RelabelledRows
+
         paths = [str(self.root / name) for name in as_list(files)]
         if self.fetch and (absent := [path for path in paths if not all(map(os.path.isfile, files_of(path)))]):
             raise DataError(
@@ -337,7 +353,7 @@ class RunConfig(Schema):
     sharded: bool = False
 
     def validate(self) -> None:
-        kind = task_class(self.task)  # there is such a task
+        known_task(self.task)
         if self.method is not None:
             self._check_method()
             return
@@ -346,7 +362,7 @@ class RunConfig(Schema):
                 "give either a model to fine-tune (--model NAME; `model` in a configuration) or `scratch`, the shape "
                 f"of one with random weights; got {'neither' if self.model is None else 'both'}"
             )
-        if self.scratch is not None and self.tokenizer is None and kind.READS_TEXT:
+        if self.scratch is not None and self.tokenizer is None and task_class(self.task).READS_TEXT:
             raise ConfigError(
                 "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train), or "
                 "{size: 5000} to train one on the training rows"

@@ -14,8 +14,7 @@ from functools import cached_property
 from glassformer.core.heads import not_none
 from glassformer.generation.decoding import Generated
 from glassformer.generation.filters import Filter
-from glassformer.generation.ngram_scorer import NgramScorer
-from glassformer.generation.scorer import shallow_fusion, text_scores
+from glassformer.generation.scorer import NgramScorer, shallow_fusion, text_scores
 from glassformer.loaded_model import LoadedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.vocabulary import SpeechVocabulary

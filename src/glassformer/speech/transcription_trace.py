@@ -27,6 +27,7 @@ from glassformer.core.flow import Batch
 from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.describe import model_facts, without_places
+from glassformer.explorer.sound import transcript_parts
 from glassformer.files import as_path
 from glassformer.inspect.inputs import SessionInput, media_input
 from glassformer.inspect.interruption import before_each_block
@@ -34,6 +35,7 @@ from glassformer.inspect.outputs import OutputNames
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.tokens import generated_tokens
 from glassformer.loaded_model import LoadedModel
+from glassformer.reports.page import write_page_parts
 from glassformer.speech.alignment import FRAMES_PER_SECOND, Alignment, token_starts
 from glassformer.speech.alignment_heads import published_heads
 from glassformer.speech.options import TranscriptionOptions
@@ -70,6 +72,7 @@ class TranscriptionTrace:
     for step in trace:
         print(step.segments)
     trace.session(0).head(2, 3, "cross")
+    trace.save("lecture.html")
 
     alignments: a frame for each window whose attention is kept, in their order
     """
@@ -197,6 +200,14 @@ class TranscriptionTrace:
         given = {each.name: getattr(self.options, each.name) for each in fields(default)}
         changed = {name: value for name, value in given.items() if value != getattr(default, name)}
         return {name: "given" if name == "language_model" else str(value) for name, value in changed.items()}
+
+    def save(self, path: str | Path) -> int:
+        """Write the page of the transcription: sound, spectrogram, words and cross-attention on one axis of time.
+
+        Returns: its size in bytes.
+        Raises: DataError: it cannot be written. PageMissingError: the page's files.
+        """
+        return write_page_parts(path, transcript_parts(self))
 
     # --------------------------------------------------------------------------------------------- to look inside
 

@@ -24,8 +24,8 @@ from glassformer.reports.table import Table, number
 from glassformer.runs.config import RunConfig
 from glassformer.runs.folder import MODEL
 from glassformer.studies.ways import Source, Way
-from glassformer.tasks.base import task_class
 from glassformer.tasks.distil import taught_by
+from glassformer.tasks.registry import task_class
 from glassformer.training.callbacks import Callback, StepReport
 from glassformer.training.run import freeze, make_trainer, teacher_of
 from glassformer.training.trainer import Trainer

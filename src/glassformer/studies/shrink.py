@@ -44,9 +44,10 @@ from glassformer.studies.options import ShrinkOptions
 from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions, StudyReport
 from glassformer.studies.study import CELL, Evaluator, Study, StudyProgress
 from glassformer.studies.ways import WAYS, Source, Way, find_way
-from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.base import Task
 from glassformer.tasks.columns import RowTask, check_columns
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
+from glassformer.tasks.registry import task_class
 from glassformer.tasks.types import Prediction
 
 ORIGINAL, VARIANT = "original", "variant"

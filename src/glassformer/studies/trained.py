@@ -24,7 +24,7 @@ from glassformer.runs.config import RunConfig, config_values, run_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.folder import CONFIG, seed_folder
 from glassformer.runs.history import read_run
-from glassformer.tasks.base import task_class
+from glassformer.tasks.registry import task_class
 from glassformer.training.card import write_card
 from glassformer.training.run import chosen_by, make_trainer
 from glassformer.training.trackers import by_name

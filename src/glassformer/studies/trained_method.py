@@ -27,8 +27,8 @@ from glassformer.runs.config import LabelMethod, RunConfig, as_list, config_yaml
 from glassformer.runs.data import read_splits
 from glassformer.runs.folder import CONFIG, MODEL
 from glassformer.studies.trained import Notify, TrainedResult, evaluated_at_end
-from glassformer.tasks.base import task_class
 from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.registry import task_class
 from glassformer.training.run_folder import check_run_folder
 
 

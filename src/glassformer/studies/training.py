@@ -42,8 +42,9 @@ from glassformer.studies.fusion import BEAMS, WEIGHTS, Fusion
 from glassformer.studies.plan import EVALUATED_ON, PRETRAINED, SEARCH, SEARCHES, StudyPlan
 from glassformer.studies.report import Example, PlannedCell, PlannedStudy, StudyReport
 from glassformer.studies.study import Evaluator, Study, StudyProgress
-from glassformer.tasks.base import Task, metrics_of, task_class
+from glassformer.tasks.base import Task, metrics_of
 from glassformer.tasks.predictions import read_predictions
+from glassformer.tasks.registry import task_class
 from glassformer.tasks.transcribe.task import Transcribe
 from glassformer.tasks.types import Prediction
 from glassformer.training.callbacks import Callback
@@ -444,7 +445,8 @@ def _loaded(run: StudyRun) -> Task:
     options = dict(config.task_options)
     if "audio_context" in options:
         options["audio_context"] = "window"
-    return task_class(config.task)(model, columns=config.data.columns or None, **options)  # type: ignore[call-arg]
+    task: Task = task_class(config.task)(model, columns=config.data.columns or None, **options)
+    return task
 
 
 def trained_study(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study:

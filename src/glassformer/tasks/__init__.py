@@ -2,7 +2,8 @@
 
 Read in this order:
 
-    base.py           Task: encode, augment, collate, unbatch, decode, metric, metrics, baselines; and the tasks by name
+    base.py           Task: encode, augment, collate, unbatch, decode, metric, metrics, baselines
+    registry.py       tasks by their names
     microbatch.py     examples as one call of the network reads them, and run_batches, the one loop that runs it
     classify/         the first task: kinds.py (labels), task.py, baselines.py, pipeline.py
     tag/ span.py causal/ masked.py seq2seq/ pretrain.py   the others

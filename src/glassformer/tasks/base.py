@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -30,11 +29,11 @@ from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.plugins import Registry
-from glassformer.task_names import TASK_ALIASES, TRAINED
+from glassformer.plugins import imported
 from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapUnion, Metric, RowMetric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable
+from glassformer.tasks.registry import TASKS, task_class, task_name
 from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction, TrainingPart
 
 Progress = Callable[[int], None]
@@ -294,8 +293,7 @@ class Task(ABC):
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         """What simple means predict for the same rows, having seen the training rows, if there are any."""
         if self.BASELINES:
-            module, _, function = self.BASELINES.partition(":")
-            yield from getattr(import_module(module), function)(self, train, predictions)
+            yield from imported(self.BASELINES)(self, train, predictions)
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
         """Sounds of each row next to what the model makes of them, such as original and decoded, for a page.
@@ -309,32 +307,6 @@ class Task(ABC):
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         """What should be known besides the scores, and besides their own notes: texts that were cut, …"""
         return []
-
-
-TASKS: Registry[type[Task]] = Registry(
-    "tasks",
-    TRAINED,
-    fits=lambda name, part: isinstance(part, type) and issubclass(part, Task),
-    must="a subclass of glassformer.tasks.base.Task",
-)
-"""Name, as in `glassformer train --task`, → class, imported on first use; those of plug-ins too."""
-
-
-def task_name(name: str) -> str:
-    """The name that `TASKS` has for a task, of it or of Hugging Face's: "text-classification" is "classify"."""
-    theirs = {TASK_ALIASES[task]: task for task in TASKS if task in TASK_ALIASES}
-    return name if name in TASKS else theirs.get(TASK_ALIASES.get(name, name), name)
-
-
-def task_class(name: str) -> type[Task]:
-    """The class of a task, by its name here or in Hugging Face transformers.
-
-    Raises: ConfigError: there is no such task.
-    """
-    name = task_name(name)
-    if name not in TASKS:
-        raise ConfigError(f"task is {safe_repr(name)}{nearest(name, TASKS)}; allowed: {', '.join(TASKS)}")
-    return TASKS[name]
 
 
 def metrics_of(task: Task, predictions: Sequence[Prediction]) -> Bootstrap:

@@ -17,12 +17,12 @@ from glassformer.model import Model, load
 from glassformer.models import FAMILIES, find_family, text_part
 from glassformer.plugins import imported
 from glassformer.task_names import ANSWERED, EXAMPLES, TASK_ALIASES, TRAINED
-from glassformer.tasks.base import TASKS
 from glassformer.tasks.classify.scored import ScoredTextClassification
 from glassformer.tasks.classify.scorer import TextScorer
 from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.media import MediaPipeline
 from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.registry import TASKS
 from glassformer.weights.header import read_file_header
 from glassformer.weights.load import name_list
 

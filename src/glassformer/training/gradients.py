@@ -36,7 +36,6 @@ from glassformer.tasks.microbatch import WINDOW, dummy_batch, run_batches
 from glassformer.tasks.types import Examples, MicroBatch, VectorHead
 from glassformer.training.batch_loader import BatchLoader
 from glassformer.training.distributed import Distributed, TrainingModule
-from glassformer.training.gradient_cache import cached_backward
 from glassformer.training.state import TrainingState, capture_rng, restore_rng
 
 
@@ -410,3 +409,42 @@ class ValidationLoop:
         with torch.no_grad(), self.gradients.autocast():
             sums: dict[str, Tensor] = self.module(batch, smoothing=0.0)
             return sums
+
+
+def cached_backward(
+    parts: Sequence[MicroBatch],
+    vectors_of: Callable[[MicroBatch], Tensor],
+    losses_of: Callable[[Tensor], dict[str, Tensor]],
+    backward: Callable[[dict[str, Tensor]], None],
+) -> dict[str, Tensor]:
+    """Gradient caching: add the gradients of a loss that compares all examples, in the memory of a part of them.
+
+        1  part ─ network ─ vectors        of every part, without what a backward pass would need
+        2  all vectors ─ loss ─ backward   the gradient of every vector: a few numbers a text
+        3  part ─ network ─ vectors ─ backward, from their gradients        part by part, as if all were one call
+
+    The gradient is that of the whole batch, since the loss depends on the weights by the vectors alone (the chain
+    rule). It takes a second forward pass, which draws the dropout of the first.
+
+    Args:
+        parts: micro-batches that make up the batch
+        vectors_of: runs the network on a part [texts, D]
+        losses_of: the losses of all vectors, in the order of the parts
+        backward: a backward pass from losses, with their weights
+    Returns: the losses.
+    Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.
+    """
+    generators, vectors = [], []
+    for part in parts:
+        generators.append(capture_rng())
+        with torch.no_grad():
+            vectors.append(vectors_of(part))
+    leaves = torch.cat(vectors).requires_grad_()
+    losses = losses_of(leaves)
+    backward(losses)
+    assert leaves.grad is not None
+    gradients = leaves.grad.split([len(x) for x in vectors])
+    for part, generator, gradient in zip(parts, generators, gradients, strict=True):
+        restore_rng(generator)
+        vectors_of(part).backward(gradient)
+    return losses

@@ -31,9 +31,10 @@ from glassformer.reports.table import amount, number
 from glassformer.runs.config import RunConfig, as_list, config_yaml, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG, MODEL
-from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.base import Task
 from glassformer.tasks.columns import columns_of
 from glassformer.tasks.distil import taught_by
+from glassformer.tasks.registry import task_class
 from glassformer.text import characters
 from glassformer.text.options import TokenizerTraining
 from glassformer.text.tokenizer import Tokenizer
@@ -63,7 +64,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     model = _model(config, kind, train)
     if config.distillation is not None and config.distillation.layers is not None:
         cut_layers(model, config.distillation.layers)
-    task: Task = kind(model, columns=config.data.columns or None, **config.task_options)  # type: ignore[call-arg]
+    task: Task = kind(model, columns=config.data.columns or None, **config.task_options)
     check_unused_columns(train, task.columns, config.data.unread)
     adapters = None
     if config.adapter is not None:

@@ -21,8 +21,8 @@ from glassformer.runs.config import parse_config
 from glassformer.runs.folder import read_config
 from glassformer.runs.options import SearchOptions, SearchPlan, with_values
 from glassformer.runs.several import refuse_runs
-from glassformer.tasks.base import task_class
 from glassformer.tasks.metrics.metric import greater_is_better
+from glassformer.tasks.registry import task_class
 from glassformer.training.callbacks import Callback
 from glassformer.training.run import make_trainer
 from glassformer.training.search import TrialCallback, search

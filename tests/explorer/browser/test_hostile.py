@@ -33,7 +33,7 @@ from glassformer.runs import curves
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Segment, TimedWord, Transcription
-from glassformer.speech.sound_page import TranscriptionPage
+from glassformer.speech.transcription_trace import TranscriptionTrace
 from glassformer.studies.cells import Cell, scored
 from glassformer.studies.report import Example, ReportOptions
 from glassformer.studies.summary import study_report
@@ -117,7 +117,7 @@ def codes_page(folder: Path) -> Path:
     return folder / "page.html"
 
 
-class Heard(TranscriptionPage):
+class Heard(TranscriptionTrace):
     """As if the recogniser had heard markup."""
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.explorer.look import Look
-from glassformer.explorer.lookup import lookup
+from glassformer.explorer.views import lookup
 from glassformer.model import Model
 from tests.explorer.browser.conftest import TEXTS, Check
 from tests.explorer.browser.tab import Tab, fits

@@ -16,7 +16,6 @@ from glassformer.explorer import sound
 from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.speech.options import TranscriptionOptions
-from glassformer.speech.sound_page import TranscriptionPage
 from glassformer.speech.transcription_trace import TranscriptionTrace
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits, value
@@ -34,7 +33,7 @@ def model(whisper: Callable[[str], Path]) -> Model:
 def test_a_word_is_heard_and_seen(
     tab: Callable[..., Tab], check: Check, model: Model, kennedy: Path, tmp_path: Path
 ) -> None:
-    made = TranscriptionPage(model, kennedy, OPTIONS)
+    made = TranscriptionTrace(model, kennedy, OPTIONS)
     assert [step.window.skipped for step in made] == [False]
     word = list(made.transcription.words)[WORD]
     assert made.save(tmp_path / "page.html") < 4_000_000
@@ -90,7 +89,7 @@ def test_silence_and_a_sound_beside_the_page(
     """Nothing was said; the sound is too large for the page, so that its file is chosen."""
     monkeypatch.setattr(sound, "EMBEDDED_BYTES", 0)
     soundfile.write(tmp_path / "quiet.wav", np.zeros(16_000, np.float32), 16_000)
-    made = TranscriptionPage(model, tmp_path / "quiet.wav", OPTIONS)
+    made = TranscriptionTrace(model, tmp_path / "quiet.wav", OPTIONS)
     assert list(made) and not made.transcription.segments
     made.save(tmp_path / "page.html")
     page = tab().page

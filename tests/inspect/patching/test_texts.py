@@ -13,8 +13,7 @@ from glassformer.files.schema import field_types
 from glassformer.inspect import PatchResult, PatchSweep
 from glassformer.inspect.options import PatchSettings, PatchTextsRequest
 from glassformer.inspect.patching.effects import DIRECTIONS, METRICS, MODES
-from glassformer.inspect.patching.sweep import SWEEPS
-from glassformer.inspect.patching.texts import patch_texts
+from glassformer.inspect.patching.sweep import SWEEPS, patch_texts
 from glassformer.model import Model
 
 CLEAN, CORRUPT = "My lord, the king and his", "My lord, the men and his"

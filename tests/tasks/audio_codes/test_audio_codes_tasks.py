@@ -25,9 +25,8 @@ from glassformer.evaluation.runs import open_run
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.runs.config import parse_config
-from glassformer.tasks.audio_codes.bigrams import CodeNgrams
 from glassformer.tasks.audio_codes.convert import AudioToAudio
-from glassformer.tasks.audio_codes.generate import GenerateAudio
+from glassformer.tasks.audio_codes.generate import CodeNgrams, GenerateAudio
 from glassformer.training.run import make_trainer
 from tests.core.small import perturbed
 

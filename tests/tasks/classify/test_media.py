@@ -15,7 +15,8 @@ import glassformer
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Task, task_class, task_name
+from glassformer.tasks.base import Task
+from glassformer.tasks.registry import task_class, task_name
 from glassformer.training.trainer import Trainer
 from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder

@@ -14,8 +14,9 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.plugins import register
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Task, metrics_of, task_class
+from glassformer.tasks.base import Task, metrics_of
 from glassformer.tasks.metrics.metric import METRICS, RowMetric, greater_is_better
+from glassformer.tasks.registry import task_class
 from glassformer.training.trainer import Trainer
 from tests.tasks.words import WORDS, tiny
 

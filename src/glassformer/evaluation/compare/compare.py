@@ -70,11 +70,12 @@ from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.runs.folder import CONFIG, describe_environment, no_run, run_name, seed_folders
 from glassformer.task_names import TASK_ALIASES, TRAINED, beginning
-from glassformer.tasks.base import Task, metrics_of, task_class, task_name
+from glassformer.tasks.base import Task, metrics_of
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import check_columns, columns_of
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.predictions import read_predictions
+from glassformer.tasks.registry import task_class, task_name
 from glassformer.tasks.seq2seq.baselines import Lead
 from glassformer.tasks.seq2seq.generated import Summarise, Translate, summary_metrics, translation_metrics
 from glassformer.tasks.tag.task import Tag

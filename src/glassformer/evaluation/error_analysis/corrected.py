@@ -24,7 +24,7 @@ from glassformer.files import counted
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.runs.folder import CONFIG
-from glassformer.tasks.base import task_class
+from glassformer.tasks.registry import task_class
 from glassformer.tasks.types import Prediction
 
 LABEL_SEPARATOR = "|"

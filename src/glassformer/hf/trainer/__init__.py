@@ -5,6 +5,5 @@ callbacks.py      state, control flags, early stopping
 examples.py       batches: their order, the columns that a model reads, their labels
 evaluation.py     evaluate and predict; logs and saved models
 checkpoints.py    folders of checkpoints, resumed
-due.py            logging, validating and saving where it is due
-trainer.py        the training loop: start there · seq2seq.py: with an evaluation that writes texts
+trainer.py        the training loop, and what is due after a step: start there
 """

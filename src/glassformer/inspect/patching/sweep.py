@@ -13,15 +13,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.patching.effects import REPLACED, Patching, PatchOptions, PredictionChange, patching
-from glassformer.inspect.patching.patches import Component
+from glassformer.files.schema import field_types
+from glassformer.inspect.options import PatchSettings, PatchTextsRequest
+from glassformer.inspect.patching.effects import (
+    REPLACED,
+    Patching,
+    PatchOptions,
+    PatchResult,
+    PredictionChange,
+    patching,
+)
+from glassformer.inspect.patching.patches import Component, Progress
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -208,3 +217,50 @@ def _known(session: Session, map: str) -> str:
     if map not in session.maps:
         raise DataError(f"there is no map {safe_repr(map)}; this pass has {', '.join(session.maps)}")
     return map
+
+
+class Inspectable(Protocol):
+    """A model that opens sessions on texts."""
+
+    def inspect(self, *texts: str, truncation: bool = False) -> Session: ...
+
+
+def patch_texts(
+    model: Inspectable,
+    clean: str,
+    corrupt: str | None = None,
+    request: PatchTextsRequest | None = None,
+    *,
+    truncation: bool = False,
+    progress: Progress | None = None,
+) -> PatchResult | PatchSweep:
+    """Patch the components that a request names, together, or all of a kind one after another.
+
+        patch_texts(model, "The keys to the cabinet", "The key to the cabinet")          layers × positions
+        patch_texts(model, "The capital of France is")                                   each head switched off
+        patch_texts(model, text, request=PatchTextsRequest(components=["blocks.3.attn.z[5]"]))
+
+    Args:
+        clean: the text with the prediction that is asked about
+        corrupt: the same text with another word, of as many tokens; None = components are switched off
+        progress: called after each pass with the number of patches done and of all
+    Returns: a `PatchResult` of components, or a `PatchSweep`.
+    Raises: as `Session.patch`.
+    """
+    request = request or PatchTextsRequest()
+    names = [name for name in (*field_types(PatchSettings), "metric") if getattr(request, name) is not None]
+    options: PatchOptions = {name: getattr(request, name) for name in names}  # type: ignore[assignment] # of these names
+    more = [] if request.second is None else [request.second]
+    session = model.inspect(clean, *more, truncation=truncation)
+    if corrupt is not None:
+        source, session = session, model.inspect(corrupt, *more, truncation=truncation)
+        if request.direction == "noising":
+            source, session = session, source
+        options["source"] = source
+    if request.mean_over is not None:
+        options.setdefault("mode", "mean")
+        options["mean_of"] = (model.inspect(text) for text in request.mean_over)
+    options["progress"] = progress
+    if request.components:
+        return session.patch(*request.components, **options)
+    return session.sweep(request.sweep or ("heads" if corrupt is None else "residual"), request.map, **options)

@@ -13,18 +13,36 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from glassformer.core.checks import Count
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError
 from glassformer.models import _codec
 from glassformer.models._codec import AudioCodec, AudioCodecSpec
-from glassformer.models._quantizer import ResidualQuantizer
+from glassformer.models._quantizer import Codebook, QuantizerSpec, ResidualQuantizer
 from glassformer.models.dac.convolutions import ResidualUnit, WaveDecoder, WaveEncoder, field_of_view
-from glassformer.models.dac.quantizer import CosineCodebook
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+class CosineCodebook(Codebook):
+    """A codebook that chooses the code of the smallest angle to a projection of the frame.
+
+    Factorised: codes are compared in the few dimensions of the projection, and by cosine, so that few of them die.
+    Source: Kumar et al. 2023, section 3.2; Yu et al. 2022 (ViT-VQGAN), section 3.2.
+    """
+
+    def __init__(self, spec: QuantizerSpec) -> None:
+        super().__init__(spec, nn.Conv1d(spec.width, spec.code_width, 1), nn.Conv1d(spec.code_width, spec.width, 1))
+
+    def similarities(self, latents: Float[Tensor, "B E T"]) -> Float[Tensor, "B T N"]:
+        """The cosine of each latent with each code."""
+        return F.normalize(latents.transpose(1, 2), dim=-1) @ self.positions().T
+
+    def positions(self) -> Float[Tensor, "N E"]:
+        return F.normalize(self.codebook.weight)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

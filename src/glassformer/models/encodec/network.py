@@ -20,8 +20,7 @@ from glassformer.core.checks import Count
 from glassformer.core.flow import Flow
 from glassformer.models import _codec
 from glassformer.models._codec import AudioCodec, AudioCodecSpec
-from glassformer.models._quantizer import ResidualQuantizer
-from glassformer.models.encodec.quantizer import EuclideanCodebook
+from glassformer.models._quantizer import Codebook, ResidualQuantizer
 from glassformer.models.encodec.seanet import SeanetDecoder, SeanetEncoder, SeanetSpec, StreamingState
 
 if TYPE_CHECKING:
@@ -29,6 +28,19 @@ if TYPE_CHECKING:
 
 QUIET = 1e-8
 """What is added to a loudness before it divides."""
+
+
+class EuclideanCodebook(Codebook):
+    """A codebook that chooses the code of the smallest distance to the frame itself.
+
+    Source: Défossez et al. 2022, section 3.2.
+    Differs: codes are learnt by gradients of the codebook loss; in the original by moving averages of their frames.
+    """
+
+    def similarities(self, latents: Float[Tensor, "B E T"]) -> Float[Tensor, "B T N"]:
+        """The negative squared distance of each latent to each code."""
+        x, codes = latents.transpose(1, 2), self.codebook.weight
+        return -(x.square().sum(-1, keepdim=True) - 2 * x @ codes.T + codes.square().sum(-1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

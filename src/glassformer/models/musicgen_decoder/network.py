@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.codebooks import CodebookEmbedding, CodebookEmbeddingSpec, CodebookLMHead
-from glassformer.core.embeddings import HalvedSinusoidal, HalvedSinusoidalSpec, Sinusoidal
+from glassformer.core.embeddings import Sinusoidal, SinusoidalSpec
 from glassformer.core.flow import Batch
 from glassformer.core.heads import Head
 from glassformer.core.stack import Stack
@@ -17,14 +17,14 @@ from glassformer.models._network import Sizes, TextModel, TextSpec, require_ids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CosineFirstSpec(HalvedSinusoidalSpec):
+class CosineFirstSpec(SinusoidalSpec):
     """Sinusoidal position encoding, all cosines before all sines."""
 
     def make(self, width: int) -> Sinusoidal:
         return CosineFirst(self, width)
 
 
-class CosineFirst(HalvedSinusoidal):
+class CosineFirst(Sinusoidal):
     """Sinusoidal position encoding whose slowest wave turns 1/θ a token, all cosines before all sines.
 
         PE(p)[i] = cos(p / θ^(i/(D/2 - 1))),   PE(p)[D/2 + i] = sin(p / θ^(i/(D/2 - 1)))

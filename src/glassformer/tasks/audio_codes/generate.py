@@ -7,7 +7,7 @@ evaluated: bits a code of whole recordings, compared with n-grams of codes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -18,9 +18,9 @@ from torch.nn import functional as F
 from glassformer.audio.listening import Sound, SoundExample, SoundMark
 from glassformer.generation.audio_codes import continue_codes
 from glassformer.models import eval_mode
-from glassformer.tasks.audio_codes.bigrams import CodeNgrams
 from glassformer.tasks.audio_codes.codes_task import CodesTask
 from glassformer.tasks.base import Progress
+from glassformer.tasks.causal.baselines import Ngrams
 from glassformer.tasks.columns import placed, training_sample
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums
 from glassformer.tasks.transcribe.sounds import note_marks, sound_title
@@ -141,3 +141,26 @@ class GenerateAudio(CodesTask):
                 for one, codes in zip(predictions, evaluated, strict=True)
             ]
             yield Baseline(name, about + note, rows)
+
+
+class CodeNgrams:
+    """An n-gram language model of each codebook.
+
+    Args:
+        recordings: codes of each [T, K]
+        order: 1 or 2
+    """
+
+    def __init__(self, recordings: Iterable[np.ndarray], order: int, books: int, entries: int) -> None:
+        learnt = list(recordings)
+        self.order = order
+        self.books = [Ngrams((codes[:, book].tolist() for codes in learnt), order, entries) for book in range(books)]
+
+    def bits(self, codes: np.ndarray) -> list[float]:
+        """-log2 p of a recording's codes, summed in each codebook. [T, K] → K"""
+        return [self._bits(model, codes[:, book].tolist()) for book, model in enumerate(self.books)]
+
+    def _bits(self, model: Ngrams, codes: Sequence[int]) -> float:
+        return -sum(
+            math.log2(model.probability(code, codes[max(at - self.order + 1, 0) : at])) for at, code in enumerate(codes)
+        )
