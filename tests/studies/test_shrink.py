@@ -119,7 +119,7 @@ def test_variants_are_folders_that_load_and_a_table_says_what_each_costs(run: Pa
     assert isinstance(plot, TradeOff) and plot.x.label == "latency" and plot.title.endswith("; area of a dot: size")
     assert [x.size for x in plot.points] == [x["bytes"] for x in costs.values()]
     (detail,) = report.details
-    assert detail.caption == "doubled, seed 0: Scaled" and detail in report.page_tables()
+    assert detail.caption == "doubled: Scaled" and detail in report.page_tables()
     assert StudyReport.load(output / "study.json").details[0].rows == [["head", "2"]]
     assert not list(output.glob(".making-*"))
 
@@ -128,15 +128,13 @@ def test_the_page_shows_what_a_variant_loses(run: Path, tmp_path: Path) -> None:
     variants = {"wrong": {"way": "scaled", "options": {"factor": -1.0}}}
     report = shrink(recipe(run, tmp_path / "small", variants=variants))
     _, by_label, rows = report.details
-    found = re.fullmatch(
-        r"wrong, seed 0: What is lost, by label: (\d+) of 16 rows; (\d+) others are gained", by_label.caption
-    )
+    found = re.fullmatch(r"wrong: What is lost, by label: (\d+) of 16 rows; (\d+) others are gained", by_label.caption)
     assert found is not None
     lost, gained = map(int, found.groups())
     original = json.loads((tmp_path / "small" / "original" / "cell.json").read_text())["scores"]["accuracy"]["value"]
     assert (lost, gained) == (round(16 * original), 16 - round(16 * original))  # it answers the opposite
     assert sum(int(str(row[1])) for row in by_label.rows) == lost and rows.caption.startswith(
-        "wrong, seed 0: Rows that are lost"
+        "wrong: Rows that are lost"
     )
     assert all(str(row[3]).startswith("test.csv: line ") for row in rows.rows) and len(rows.rows) == min(lost, 10)
     # where the original was measured before, too

@@ -102,6 +102,7 @@ def study_report(
     ]
     over = options.over or next((name for name, levels in factors.items() if is_scale(levels)), None)
     winners = _winners(list(groups.values()), over, metric, options) if options.winners and over else []
+    several = len({cell.seed for cell, _ in cells.values()}) > 1
     return StudyReport(
         winners=winners,
         factors={name: list(levels) for name, levels in factors.items()},
@@ -115,8 +116,9 @@ def study_report(
         effects=[_effect(*pair, name, factors, options.intervals) for name in metrics for pair in pairs],
         notes=[result.note for _, result in cells.values() if result.note],
         details=[
-            replace(table, caption=": ".join(filter(None, [str(cell), table.caption])), folded=True)
+            replace(table, caption=": ".join(filter(None, [name, table.caption])), folded=True)
             for cell, result in cells.values()
+            for name in [str(cell) if several else label_of(cell.levels)]
             for table in result.tables
         ],
     )
