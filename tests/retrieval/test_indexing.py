@@ -19,7 +19,7 @@ from glassformer.model import Model
 from glassformer.retrieval.document import Document
 from glassformer.retrieval.folder import Skipped
 from glassformer.retrieval.indexing import StoreReport, index_folder, model_and_options
-from glassformer.retrieval.opening import writing_store
+from glassformer.retrieval.opening import open_store, writing_store
 from glassformer.retrieval.options import DocumentOptions, StoreOptions
 from glassformer.retrieval.retriever import Retriever
 from glassformer.retrieval.sqlite_store import SqliteStore, open_folder
@@ -221,6 +221,15 @@ def test_a_model_that_was_moved(folder: Path, tmp_path: Path) -> None:
     report = index_folder(folder, store, model, options=options)
     assert (changes(report), report.embedded, report.model) == ({"unchanged": 3}, 0, str(tmp_path / "after"))
     assert Retriever.open(store).search("lighthouse").method == "fusion"
+
+
+def test_a_loaded_model_keeps_the_name_that_the_store_has_for_it(folder: Path, tmp_path: Path) -> None:
+    store, model = tmp_path / "store", glassformer.load(make_encoder(tmp_path / "encoder"))
+    index_folder(folder, store, model, options=StoreOptions(model="org/encoder"), revision="main")
+    report = index_folder(folder, store, model)
+    assert (changes(report), report.model) == ({"unchanged": 3}, "org/encoder")
+    settings = open_store(store).settings
+    assert (settings.model, settings.revision) == ("org/encoder", "main")
 
 
 def test_settings_of_one_model() -> None:

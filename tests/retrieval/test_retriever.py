@@ -115,6 +115,14 @@ def test_folder_and_metadata(retriever: Retriever) -> None:
     assert {x.file for x in retriever.search("fruit", RetrievalOptions(where={"year": "1874"})).matches} == {"tower.md"}
 
 
+def test_a_value_that_no_document_has(retriever: Retriever) -> None:
+    found = retriever.search("fruit", RetrievalOptions(where={"fruit": "aple"}))
+    assert not found.matches and "no document has 'fruit=aple'; fruit is: apple, pear" in found.notes
+    assert not retriever.search("fruit", RetrievalOptions(where={"fruit": "pear"})).notes
+    year = retriever.search("fruit", RetrievalOptions(where={"year": "1847"}))
+    assert year.notes == ["no document has 'year=1847'; year is: 1874"]
+
+
 @pytest.mark.parametrize("folder", ["note", "notes/gardens.txt", "\udce9"])
 def test_a_folder_without_documents(retriever: Retriever, folder: str) -> None:
     with pytest.raises(DataError, match="the store has no document there"):

@@ -298,3 +298,7 @@ def test_indexing_ends_the_same_as_in_another_kind_of_store(place: Place, tmp_pa
                 (x.file, x.text, x.headings, x.place) for x in two.matches
             ]
             assert [x.score for x in one.matches] == pytest.approx([x.score for x in two.matches], rel=1e-6)
+
+
+def test_values_of_metadata(store: Store) -> None:
+    assert store.metadata_values("year") == ["1874"] and store.metadata_values("topic") == []

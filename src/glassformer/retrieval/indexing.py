@@ -43,7 +43,7 @@ from glassformer.retrieval.options import (
 from glassformer.retrieval.passage import Passage
 from glassformer.retrieval.postgres_database import shown_address
 from glassformer.retrieval.splitter import Cutter, split
-from glassformer.retrieval.store import ContentBatch, Store
+from glassformer.retrieval.store import ContentBatch, Store, StoreSettings
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 
@@ -168,7 +168,7 @@ def index_folder(
             f"{store}: the documents are in this folder; give the store one of its own, such as {folder}.store"
         )
     options, files = options or StoreOptions(), files or DocumentOptions()
-    settings = settings_of(options, model, revision)
+    settings = _as_the_store_names_it(settings_of(options, model, revision), options, store)
     tokenizer = counting_words() if model is None else model.tokenizer
     Cutter(tokenizer, options, settings.prompt)  # a size that cannot be is refused before anything is written
     with writing_store(store, settings) as opened:
@@ -190,6 +190,19 @@ def index_folder(
             seconds=time.perf_counter() - start, replaced=replaced, warning=opened.settings.stems_note(),
             max_bytes=files.max_bytes, max_seconds=files.seconds,
         )  # fmt: skip
+
+
+def _as_the_store_names_it(settings: StoreSettings, options: StoreOptions, store: str | Path) -> StoreSettings:
+    """Settings with the name that a store has for their model, where no other is given: a Hub name rather than the
+    folder on this machine that it was loaded from; a folder that is gone gets the new name."""
+    if settings.model is None or options.model is not None or not store_exists(store):
+        return settings
+    with closing(open_store(store)) as opened:
+        there = opened.settings
+    gone = there.model is None or (as_path(there.model).is_absolute() and not as_path(there.model).is_dir())
+    if gone or not settings.continues(there):
+        return settings
+    return replace(settings, model=there.model, revision=settings.revision or there.revision)
 
 
 class Indexing:

@@ -418,6 +418,9 @@ class PostgresStore(Store):
     def _has_metadata(self, column: str) -> str:
         return f"({column}::json ->> ?) = ?"
 
+    def _values_in(self, table: str) -> str:
+        return f"SELECT DISTINCT metadata::json ->> ? FROM {table} LIMIT 10000"
+
     def _names_in(self, column: str) -> str:
         return f"json_object_keys({column}::json) key"
 

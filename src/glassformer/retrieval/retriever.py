@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -268,6 +269,7 @@ class Retriever(Display):
             self._stems_note if "bm25" in scores else "",
             self.embedder.cut_note(question) if self.embedder is not None and "dense" in scores else "",
             "" if matches or self.store.documents() else EMPTY_STORE,
+            *([] if matches else self._values_notes(options)),
         ]
         return RetrievalResult(
             question=question,
@@ -330,6 +332,20 @@ class Retriever(Display):
                 )
         if options.folder is not None:
             self._check_folder(options.folder)
+
+    def _values_notes(self, options: RetrievalOptions) -> list[str]:
+        """Of each value that a search is limited to and no document has: which values there are, the nearest first."""
+        notes = []
+        for name, value in (options.where or {}).items():
+            values = self.store.metadata_values(name)
+            if values and value not in values:
+                alike = sorted(values, key=lambda x: -SequenceMatcher(None, value, x).ratio())
+                more = f" and {len(values) - LISTED_NAMES:,} more" if len(values) > LISTED_NAMES else ""
+                notes.append(
+                    f"no document has {safe_repr(f'{name}={value}')}; {name} is: "
+                    f"{', '.join(excerpt(x) for x in alike[:LISTED_NAMES])}{more}"
+                )
+        return notes
 
     def _check_folder(self, folder: str) -> None:
         """Raises: DataError: no document of the store is in this folder."""

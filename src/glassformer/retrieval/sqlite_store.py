@@ -169,6 +169,10 @@ def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
     return store
 
 
+_VALUE_AS_TEXT = "CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(value AS TEXT) END"
+"""Of a row of SQLite's json_each."""
+
+
 class SqliteStore(Store):
     """A store in a SQLite file in a folder.
 
@@ -354,8 +358,10 @@ class SqliteStore(Store):
         return range(first, first + count)
 
     def _has_metadata(self, column: str) -> str:
-        text = "CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(value AS TEXT) END"
-        return f"EXISTS(SELECT 1 FROM json_each({column}) WHERE key = ? AND {text} = ?)"
+        return f"EXISTS(SELECT 1 FROM json_each({column}) WHERE key = ? AND {_VALUE_AS_TEXT} = ?)"
+
+    def _values_in(self, table: str) -> str:
+        return f"SELECT DISTINCT {_VALUE_AS_TEXT} FROM {table} t, json_each(t.metadata) WHERE key = ? LIMIT 10000"
 
     def _names_in(self, column: str) -> str:
         return f"json_each({column})"

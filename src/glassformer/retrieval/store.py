@@ -252,6 +252,10 @@ class Store(Display):
         """The rows, each with a `key`, of the names of metadata in a column of JSON."""
 
     @abstractmethod
+    def _values_in(self, table: str) -> str:
+        """The statement that gives different values, as texts, of a name in the metadata of a table; 10,000 at most."""
+
+    @abstractmethod
     def _renew_index(self) -> None:
         """Make the approximate index, where there are enough vectors and it is missing or stale."""
 
@@ -471,6 +475,12 @@ class Store(Display):
             f"UNION SELECT key FROM passages p, {self._names_in('p.metadata')}"
         )
         return sorted(name for (name,) in rows)
+
+    def metadata_values(self, name: str) -> list[str]:
+        """Different values of a name of metadata, as a filter compares them: all of up to 10,000 of documents, and of
+        passages."""
+        rows = [row for table in ("contents", "passages") for row in self._all(self._values_in(table), (name,))]
+        return sorted({value for (value,) in rows if value is not None})
 
     def neighbours(self, id: int, count: int = 1) -> tuple[list[PassageMatch], list[PassageMatch]]:
         """The passages before and after a passage in its document, in their order; none where it is gone."""
