@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 from glassformer import Model, load
-from glassformer.compression.prune import prunable_weights
+from glassformer.compression.prune import (
+    apply_masks,
+    magnitude_scores,
+    prunable_weights,
+    sparsity_masks,
+    sparsity_of,
+)
 from glassformer.compression.quantise import Scheme
 from glassformer.compression.quantised_network import quantise_network
 from glassformer.compression.structure import (
@@ -129,6 +136,26 @@ def test_without_a_layer(family: str, tmp_path: Path) -> None:
     keep_layers(Parts.of(model), [0, 2]).put_into(model)
     torch.testing.assert_close(output_of(model), skipped)
     assert torch.equal(output_of(saved(model, tmp_path)), output_of(model))
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_the_reference_library_reads_what_is_left(family: str, tmp_path: Path) -> None:
+    """Fewer neurons, fewer layers, and zeros; of fewer heads its version 5 has no place."""
+    model = tiny(family)
+    total = only_stack(model.network)[0].ffn.down.in_features  # type: ignore[union-attr]
+    parts = keep_neurons(Parts.of(model), [range(i, total, 2) for i in (0, 1, 0)])
+    keep_layers(parts, [0, 2]).put_into(model)
+    weights = prunable_weights(model.network)
+    with torch.no_grad():
+        apply_masks(weights, sparsity_masks(magnitude_scores(weights), sparsity=0.6))
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert theirs.config.num_hidden_layers == 2
+    ours = load(tmp_path, task="feature-extraction")
+    assert sparsity_of(prunable_weights(ours.network)).sparsity == pytest.approx(0.6, abs=1e-3)
+    with torch.no_grad():
+        expected = theirs(input_ids=IDS).last_hidden_state
+        torch.testing.assert_close(ours(input_ids=IDS).last_hidden_state, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_layers_take_their_pruned_heads_with_them() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from glassformer import Model, load
 from glassformer.compression.structure import Parts
@@ -87,6 +88,15 @@ def test_texts_of_the_language_have_the_same_vectors(family: str, tmp_path: Path
     assert config["vocab_size"] == report.tokens == len(again.tokenizer)
     assert config["pad_token_id"] == again.tokenizer.pad_token_id
     assert again.network.embedding.tokens.padding_idx == again.tokenizer.pad_token_id
+    reader, theirs = (
+        transformers.AutoTokenizer.from_pretrained(tmp_path),
+        transformers.AutoModel.from_pretrained(tmp_path),
+    )
+    ids = reader(ENGLISH[0], return_tensors="pt")["input_ids"]
+    assert ids[0].tolist() == again.tokenizer.encode(ENGLISH[0])
+    with torch.no_grad():
+        expected = theirs.eval()(input_ids=ids).last_hidden_state
+        torch.testing.assert_close(again(input_ids=ids).last_hidden_state, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_a_decoder_writes_the_same_text() -> None:
