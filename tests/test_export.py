@@ -17,6 +17,8 @@ from tests.senses import draw_boxes, draw_fields
 
 EXPORTED = (2, 7)  # rows, tokens
 OTHERS = ((3, 11), (1, 5), (4, 1))
+CHUNKS = ((0, 3), (3, 4), (4, 5))
+"""Of five tokens, which a step takes one after the other, or several at once."""
 SHORT = {"big_bird": {"block_size": 2}}  # whose attention is full up to 7 blocks
 EARLY = ("llama", "gemma2")
 """Rotary positions; capped scores in a window."""
@@ -131,13 +133,14 @@ def test_a_step_takes_and_returns_keys_and_values(family: str) -> None:
     (stack,) = model.network.stacks().values()
     keys = [torch.zeros(3, block.attn.spec.K, 0, block.attn.spec.E) for block in stack]
     values = [x.clone() for x in keys]
-    for t in range(ids.shape[1]):
+    for begin, end in CHUNKS:
         given = keys, values
-        out = step(input_ids=ids[:, t : t + 1], past_mask=keep[:, :t].bool(), keys=keys, values=values)
+        masks = {"attention_mask": keep[:, begin:end].bool(), "past_mask": keep[:, :begin].bool()}
+        out = step(input_ids=ids[:, begin:end], **masks, keys=keys, values=values)
         keys, values = out["keys"], out["values"]
-        assert all(x.shape[2] == t for part in given for x in part), "nothing is written in place"
-        seen = keep[:, t].bool()
-        assert_close(out["logits"][seen, 0], expected[seen, t], 1e-5)
+        assert all(x.shape[2] == begin for part in given for x in part), "nothing is written in place"
+        seen = keep[:, begin:end].bool()
+        assert_close(out["logits"][seen], expected[:, begin:end][seen], 1e-5)
 
 
 EARLY_PAIRS = ("t5", "whisper")
@@ -168,11 +171,12 @@ def test_an_encoder_and_its_decoders_steps(family: str) -> None:
     mask = given.get("attention_mask", torch.ones(B, S)).bool()
     keys = [torch.zeros(B, K, 0, E) for _ in range(layers)]
     values = [x.clone() for x in keys]
-    for t in range(ids.shape[1]):
-        past = torch.ones(B, t, dtype=torch.bool)
-        out = step(input_ids=ids[:, t : t + 1], past_mask=past, keys=keys, values=values, encoder_mask=mask, **seen)
+    for begin, end in CHUNKS:
+        ones = torch.ones(B, end, dtype=torch.bool)
+        masks = {"attention_mask": ones[:, begin:], "past_mask": ones[:, :begin]}
+        out = step(input_ids=ids[:, begin:end], **masks, keys=keys, values=values, encoder_mask=mask, **seen)
         keys, values = out["keys"], out["values"]
-        assert_close(out["logits"][:, 0], expected[:, t], 1e-5)
+        assert_close(out["logits"], expected[:, begin:end], 1e-5)
 
 
 def test_a_program_is_saved_and_read_without_the_library(tmp_path: Path) -> None:

@@ -189,7 +189,8 @@ def decoder_inputs(network: Network, labels: Tensor, config: Mapping[str, Any]) 
 
     Raises: ConfigError: the config names no start token. DataError: labels of another shape.
     """
-    assert isinstance(network, EncoderDecoder)  # who calls knows that it reads decoder_input_ids
+    if not isinstance(network, EncoderDecoder):
+        raise UnsupportedError("labels alone make no decoder_input_ids of a program; give decoder_input_ids with them")
     if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.dtype not in (torch.int64, torch.int32):
         raise DataError(f"labels is {safe_repr(labels)}; it must be int64 of shape [B, T]: the ids of the answers")
     pad = config.get("pad_token_id")

@@ -27,7 +27,7 @@ from glassformer.core.quantised import FixedProgram, StoredLevels
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError, WeightsError
-from glassformer.files import as_path, is_int, read_json_object
+from glassformer.files import as_path, check_link, is_int, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.hub.find import is_adapter_folder
 from glassformer.load_options import LoadOptions, device_of, opened
@@ -47,7 +47,7 @@ from glassformer.models import (
 )
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.layout import find_program, folder_of
+from glassformer.weights.layout import STEP_PROGRAM, find_program, folder_of
 from glassformer.weights.load import LoadReport, carried_tensors, export_weights, load_weights
 from glassformer.weights.names import WeightNames
 from glassformer.weights.quantised import quantisation_config
@@ -295,7 +295,9 @@ def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadO
     Raises: UnsupportedError: another device or dtype than the file's, another head, or one that is to be new.
         WeightsError: the file is damaged, or of another model.
     """
-    from glassformer.engine.onnx_network import STATES, OnnxNetwork, OnnxProgram
+    from glassformer.engine.onnx_network import STATES, OnnxNetwork
+    from glassformer.engine.onnx_program import OnnxProgram
+    from glassformer.engine.onnx_steps import OnnxSteps
     from glassformer.weights.onnx_files import checked_weights
 
     if parts.own_head:
@@ -308,7 +310,11 @@ def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadO
         parts, _ = _build(parts.config, body, None, folder=parts.folder)  # exported without the head of its config
         parts.report.warnings = warned
     padding = parts.config.get("pad_token_id")
-    network = OnnxNetwork(parts.network, program, padding if is_int(padding) else 0)
+    steps = None
+    if (step := path.with_name(STEP_PROGRAM)).is_file() and step != path:
+        check_link(path.parent, step)
+        steps = OnnxSteps(OnnxProgram(step, checked_weights(step)))
+    network = OnnxNetwork(parts.network, program, padding if is_int(padding) else 0, steps)
     if parts.task in LABEL_TASKS and (labels := program.width("logits")) not in (None, parts.config.num_labels):
         raise WeightsError(
             f"{path}: gives {labels} labels, and the config names {parts.config.num_labels}; they belong to different "

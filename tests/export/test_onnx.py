@@ -67,15 +67,15 @@ def test_forward_pass(family: str, task: str, tmp_path: Path) -> None:
 
 
 def cached(model: Model, engine: Engine, ids: Tensor, mask: Tensor, fixed: dict[str, Tensor]) -> Tensor:
-    """Logits of each token, one after another, with keys and values handed from step to step."""
+    """Logits of each token, the first three at once, with keys and values handed from step to step."""
     caches = {name: x for name, x in ((n, n.rpartition("_")[0]) for n in engine.inputs) if x in ("keys", "values")}
     heads = model.network.stacks()
     spec = next(iter(heads.get("target", next(iter(heads.values()))))).attn.spec
     state = {name: torch.zeros(len(ids), spec.K, 0, spec.E) for name in caches}
     logits = []
-    for step in range(ids.shape[1]):
-        past = mask[:, :step]
-        output = engine(input_ids=ids[:, step : step + 1], past_mask=past, **state, **fixed)
+    for begin, end in [(0, 3), *((at, at + 1) for at in range(3, ids.shape[1]))]:
+        masks = {"attention_mask": mask[:, begin:end], "past_mask": mask[:, :begin]}
+        output = engine(input_ids=ids[:, begin:end], **masks, **state, **fixed)
         state = {name: output[f"new_{name}"] for name in caches}
         logits.append(output["logits"])
     return torch.cat(logits, dim=1)

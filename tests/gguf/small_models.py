@@ -30,10 +30,18 @@ SIZES = {
     "max_position_embeddings": 64,
     "rms_norm_eps": 1e-5,
 }
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 GPT2 = {"n_embd": 64, "n_inner": 96, "n_layer": 2, "n_head": 4, "n_positions": 64}
 GEMMA = {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 8}
 FAMILIES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "llama": ("llama", "sentencepiece", SIZES | {"tie_word_embeddings": False}),
+    "llama 3.1": ("llama", "llama-bpe", SIZES | {"rope_scaling": LLAMA3, "num_hidden_layers": 3}),
     "llama with biases": ("llama", "llama-bpe", SIZES | {"attention_bias": True, "mlp_bias": True}),
     "mistral": ("mistral", "sentencepiece", SIZES | {"sliding_window": 48}),
     "qwen2": ("qwen2", "qwen2", SIZES | {"tie_word_embeddings": True}),

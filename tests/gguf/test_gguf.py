@@ -15,8 +15,12 @@ from gguf import GGMLQuantizationType as Kind
 
 import glassformer
 from glassformer import ConfigError, DataError, GlassformerError, Model, UnsupportedError, WeightsError
+from glassformer.export import export_gguf
 from glassformer.gguf.architectures import FOUR_NORMS, NAMES, QK_NORMS
+from glassformer.gguf.header import read_header
+from glassformer.gguf.scaled_positions import FACTORS
 from tests.core.small import perturbed
+from tests.gguf.small_models import small
 
 GEMMA = {"head_dim": 8, "query_pre_attn_scalar": 8, "tie_word_embeddings": True, "sliding_window": 4}
 FAMILY_OF = {
@@ -283,4 +287,22 @@ def test_a_scaled_position_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     write(path, source("llama"), "llama", metadata={"llama.rope.scaling.type": "yarn"})
     with pytest.raises(UnsupportedError, match="positions are scaled"):
+        glassformer.load(path)
+
+
+def test_factors_of_positions_that_are_not_those_of_llama_3(tmp_path: Path) -> None:
+    path, _ = export_gguf(small("llama 3.1"), tmp_path, "f32")
+    stored = read_header(path).tensors[FACTORS]
+    data = path.read_bytes()
+    for numbers, message in (
+        ([1.0] * 7 + [6.0], "by factors that are not those of Llama 3.1"),
+        ([0.0] * 8, "by factors that are not"),
+        ([float("nan")] * 8, "by factors that are not"),
+    ):
+        changed = struct.pack("<8f", *numbers)
+        path.write_bytes(data[: stored.offset] + changed + data[stored.offset + len(changed) :])
+        with pytest.raises(UnsupportedError, match=message):
+            glassformer.load(path)
+    path.write_bytes(data[:-1])  # they are the last tensor of the file
+    with pytest.raises(WeightsError, match="no vector of float32, or cut off"):
         glassformer.load(path)

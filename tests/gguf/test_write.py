@@ -19,7 +19,7 @@ from glassformer.export import export_gguf
 from glassformer.gguf.k_quants import quantize_k
 from glassformer.text.tokenizer import Tokenizer
 from tests.gguf.runtime import LlamaCpp
-from tests.gguf.small_models import FAMILIES, TEMPLATE, TEXTS, logits, small, tokenizer
+from tests.gguf.small_models import FAMILIES, LLAMA3, TEMPLATE, TEXTS, logits, small, tokenizer
 
 TEXT = "Once upon a time, there was 1 little girl"
 ERRORS = {"f16": 5e-4, "bf16": 4e-3, "q8_0": 0.01, "q4_0": 0.15, "q4_k": 0.12}
@@ -117,6 +117,17 @@ def test_llama_cpp_reads_the_same_model(name: str, tmp_path: Path) -> None:
     assert runtime.greedy(ids, 12) == greedy.sequences[0][len(ids) :].tolist()
 
 
+def test_scaled_positions_far_into_a_text(tmp_path: Path) -> None:
+    """Where the angles of Llama 3.1 and plain ones are far apart."""
+    model, plain = (small("llama 3.1", max_position_embeddings=512, rope_scaling=scaling) for scaling in (LLAMA3, None))
+    path, _ = export_gguf(model, tmp_path, "f32")
+    ids = (model.tokenizer(" ".join(TEXTS)).input_ids * 4)[:400]
+    expected, last = logits(model, ids), slice(300, 400)
+    assert float((expected - logits(plain, ids))[last].abs().max()) > 0.01
+    for actual in (LlamaCpp(path, 512).logits(ids), logits(glassformer.load(path), ids)):
+        torch.testing.assert_close(actual[last], expected[last], atol=1e-3, rtol=0)
+
+
 @pytest.mark.parametrize("type", ["f16", "bf16", "q8_0", "q4_0", "q4_k"])
 def test_llama_cpp_writes_the_stories_that_we_do(type: Any, shared: Path, tmp_path: Path) -> None:
     """Its products of quantized weights round the inputs to 8 bits too: a story of 40 tokens, not of 400."""
@@ -133,6 +144,8 @@ def test_llama_cpp_writes_the_stories_that_we_do(type: Any, shared: Path, tmp_pa
     [
         ("llama", {"hidden_act": "gelu"}, "has blocks.blocks.0.feed_forward.activation 'gelu', and a GGUF file"),
         ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "attention.rotary.scaling"),
+        ("llama", {"rope_scaling": LLAMA3 | {"high_freq_factor": 5.0}}, "attention.rotary.scaling"),
+        ("qwen3", {"rope_scaling": LLAMA3}, "attention.rotary.scaling"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "blocks.blocks.1.attention.scale"),
         ("gemma2", {"query_pre_attn_scalar": 64}, "attention.scale"),
         ("gemma3", {"rope_local_base_freq": 5000.0}, "attention.rotary.theta 5000.0"),

@@ -227,8 +227,8 @@ class Embedding(Node):
             # Padding gets its place in the row, as in the reference library: a loss over all positions (answer spans)
             # reads it. The flow's own count, which rotary angles read too, ends with the longest text.
             T = ids.shape[1]
-            place = torch.arange(keep.shape[2], device=ids.device)[-T:].clamp(max=table.count - 1)
-            return torch.where(keep[:, 0, -T:], positions, place)
+            place = torch.arange(flow.past, flow.past + T, device=ids.device).clamp(max=table.count - 1)
+            return torch.where(flow.of_new_tokens(keep[:, 0], T), positions, place)
         if ids.is_floating_point():
             return replace(flow, keep=None).token_positions(ids)
         text = ids != padding

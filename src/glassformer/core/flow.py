@@ -214,6 +214,12 @@ class Flow:
         """Number of tokens in the cache."""
         return 0 if self.cache is None else self.cache.length
 
+    def of_new_tokens(self, x: Tensor, T: int) -> Tensor:
+        """What belongs to the T tokens that are not in the cache, of all. [B, past + T] → [B, T]"""
+        if torch.compiler.is_exporting():  # a view would fix in the program that there is a past
+            return x.index_select(1, torch.arange(self.past, self.past + T, device=x.device))
+        return x[:, -T:]
+
     def token_positions(self, tokens: Tensor) -> Tensor:
         """Position ids of `tokens` [B, T, …]: those of the caller, or counted. [B or 1, T]
 
@@ -234,7 +240,7 @@ class Flow:
             counted = keep.long().cumsum(-1) - 1  # [B, S]
             # Padding is masked; it gets the position that the reference library gives it.
             own = torch.arange(keep.shape[1], device=device).clamp(max=counted.max().clamp(min=0))
-            return torch.where(keep, counted, own)[:, -T:]  # S includes the cached tokens
+            return self.of_new_tokens(torch.where(keep, counted, own), T)
         return torch.arange(self.past, self.past + T, device=device)[None]
 
 

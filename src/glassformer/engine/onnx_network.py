@@ -2,31 +2,31 @@
 
     batch, flow ──texts of a packed row below each other──> session.run ──> Output, in the layout of the batch
 
-Whatever calls a network, such as `encode`, pipelines and evaluation, runs on it. It has no layers: training, pruning,
-quantising and looking inside are refused.
+Whatever calls a network, such as `encode`, pipelines and evaluation, runs on it; what generates text, by its file of
+a step (`OnnxSteps`). It has no layers: training, pruning, quantising and looking inside are refused.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+import hashlib
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
-from io import StringIO
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from glassformer.core.cache import KeyValueCache
 from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
 from glassformer.core.gradient_tape import GradientTape
 from glassformer.core.heads import Head, Labels
 from glassformer.core.stack import AttentionGroup, Stack
-from glassformer.errors import ConfigError, UnsupportedError, WeightsError, import_optional
+from glassformer.engine.onnx_program import OnnxProgram
+from glassformer.engine.onnx_steps import OnnxSteps
+from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.files import file_sha256, safe_repr
 from glassformer.models import Network
 from glassformer.weights.onnx_files import OnnxWeight
@@ -39,86 +39,7 @@ MASKS = {
 """Name of a mask → the inputs that it may be the mask of."""
 STATES = ("last_hidden_state", "token_embeddings")
 """What files call the final hidden states."""
-DTYPES = {
-    "tensor(int64)": torch.int64,
-    "tensor(int32)": torch.int32,
-    "tensor(bool)": torch.bool,
-    "tensor(float)": torch.float32,
-    "tensor(float16)": torch.float16,
-    "tensor(double)": torch.float64,
-}
-"""The types of a program's inputs."""
 FIELDS = frozenset(field.name for field in fields(Output)) - {"cache", "taps", "loss"}
-
-
-class OnnxProgram:
-    """An ONNX file in ONNX Runtime, on the CPU; a copy or a pickle of it opens the same file again.
-
-    path: the file
-    weights: the tensors that it holds
-    """
-
-    def __init__(self, path: Path, weights: list[OnnxWeight]) -> None:
-        self.path, self.weights = path, weights
-
-    @cached_property
-    def session(self) -> Any:
-        """Raises: WeightsError, UnsupportedError: the runtime cannot run the file, and why."""
-        runtime = import_optional("onnxruntime", "onnxruntime", "onnx", "running ONNX files")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 4  # what is wrong is raised as well
-        try:
-            with redirect_stdout(StringIO()):  # where it tells of an error that it raises as well
-                return runtime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
-        except Exception as problem:  # the runtime's errors have no base class of their own
-            raise self._refusal(runtime, problem) from problem
-
-    def _refusal(self, runtime: Any, problem: Exception) -> WeightsError | UnsupportedError:
-        reason = _reason(problem)
-        damaged = type(problem).__name__ in ("InvalidProtobuf", "InvalidGraph", "NoModel", "UnicodeDecodeError")
-        if damaged:
-            return WeightsError(f"{self.path}: is damaged, or no ONNX file: {reason}; export the model again")
-        return UnsupportedError(
-            f"{self.path}: onnxruntime {runtime.__version__} cannot run it: {reason}; a newer onnxruntime may, or "
-            "export the model again"
-        )
-
-    @cached_property
-    def inputs(self) -> dict[str, torch.dtype]:
-        """The names of what it reads. Raises: UnsupportedError: an input of a type that no network reads."""
-        types = {entry.name: entry.type for entry in self.session.get_inputs()}
-        if other := next((name for name, kind in types.items() if kind not in DTYPES), None):
-            raise UnsupportedError(f"{self.path}: reads {safe_repr(other)} as {types[other]}, which is not given here")
-        return {name: DTYPES[kind] for name, kind in types.items()}
-
-    @cached_property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of what it gives."""
-        return tuple(entry.name for entry in self.session.get_outputs())
-
-    def width(self, output: str) -> int | None:
-        """The last size of an output; None = it gives no such one, or the size is free."""
-        shapes = {entry.name: entry.shape for entry in self.session.get_outputs()}
-        last = shapes[output][-1] if shapes.get(output) else None
-        return last if isinstance(last, int) else None
-
-    def __call__(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Run it. Raises: UnsupportedError: the runtime refuses these inputs."""
-        arrays = {name: given[name].to(dtype).contiguous().numpy() for name, dtype in self.inputs.items()}
-        try:
-            results = self.session.run(None, arrays)
-        except Exception as problem:
-            shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in given.items())
-            reason = _reason(problem)
-            raise UnsupportedError(f"{self.path}: cannot run {shapes}: {reason}") from problem
-        return dict(zip(self.outputs, map(torch.from_numpy, results), strict=True))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "weights": self.weights}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxProgram:
-        return self  # it changes nothing that it holds
 
 
 class OnnxNetwork(Network):
@@ -126,16 +47,19 @@ class OnnxNetwork(Network):
 
     Args:
         described: the same network on the meta device: what it reads, its sizes and its head, without weights
-        program: the file
+        program: the file; of an encoder-decoder that of the encoder
         padding: the id that texts are filled up with
+        steps: generates text; of an encoder-decoder it is the decoder
     Raises: UnsupportedError: the file reads or gives other tensors than the network.
     """
 
-    def __init__(self, described: Network, program: OnnxProgram, padding: int = 0) -> None:
+    def __init__(
+        self, described: Network, program: OnnxProgram, padding: int = 0, steps: OnnxSteps | None = None
+    ) -> None:
         inputs = program.inputs
         sizes = described.sizes if "token_type_ids" in inputs else replace(described.sizes, token_types=0)
         super().__init__(sizes)
-        self.program, self.padding = program, padding
+        self.program, self.padding, self.steps = program, padding, steps
         # In a tuple, so that its parts are no modules of this one: they hold no weights.
         self._described = (described,)
         known = {*described.READS, *MASKS, "position_ids"}
@@ -144,14 +68,17 @@ class OnnxNetwork(Network):
                 f"{program.path}: reads {', '.join(map(safe_repr, other))}; a whole forward pass reads "
                 f"{', '.join(described.READS)}: export the model without past keys and values"
             )
-        self.READS = tuple(name for name in described.READS if name in inputs)  # type: ignore[misc]
+        of_target = ("decoder_input_ids",) if self._answers else ()
+        self.READS = tuple(name for name in described.READS if name in (*inputs, *of_target))  # type: ignore[misc]
         self.POOLING = described.POOLING  # type: ignore[misc]
         self._outputs = {("last_hidden_state" if name in STATES else name): name for name in program.outputs}
-        self._check_outputs()
-        kind = next((x.dtype for x in program.weights if x.dtype in ("float16", "float32", "float64")), "float32")
+        if not self._answers:
+            self._check_outputs()
+        weights = [*program.weights, *(steps.program.weights if steps is not None and self._answers else ())]
+        kind = next((x.dtype for x in weights if x.dtype in ("float16", "float32", "float64")), "float32")
         # The first parameter says where a network computes, and in which dtype.
         self.computes_in = nn.Parameter(torch.zeros(0, dtype=getattr(torch, kind)), requires_grad=False)
-        self.weights = nn.ModuleList(map(_held, program.weights))
+        self.weights = nn.ModuleList(map(_held, weights))
         self.eval()
         self.name_nodes()
 
@@ -175,6 +102,11 @@ class OnnxNetwork(Network):
             )
 
     @property
+    def _answers(self) -> bool:
+        """Whether it is an encoder-decoder, whose program is the encoder."""
+        return self.steps is not None and self.steps.reads_source
+
+    @property
     def head(self) -> Head | None:  # type: ignore[override]
         """The head without its weights: what it is called, and how its loss is computed."""
         return self._described[0].head
@@ -187,10 +119,30 @@ class OnnxNetwork(Network):
     # ------------------------------------------------------------------------------------------------ its call
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
-        output = Output({name: x for name, x in self._run(batch, flow).items() if name in FIELDS})
+        if self.steps is not None and (flow.cache is not None or self._answers):
+            output = self._continued(self.steps, batch, flow)
+        else:
+            output = Output({name: x for name, x in self._run(batch, flow).items() if name in FIELDS})
         if flow.last and output.logits is not None and output.logits.dim() == 3:
             output = replace(output, logits=output.logits[:, -flow.last :])
         return output
+
+    def _continued(self, steps: OnnxSteps, batch: Batch, flow: Flow) -> Output:
+        """The logits of tokens that follow those of the cache."""
+        if flow.tape is not None:
+            self.refuse("recorded")
+        if flow.positions is not None:
+            raise ConfigError(f"{steps.program.path}: takes no position_ids; leave them out")
+        cache = KeyValueCache(lazy=True) if flow.cache is None else flow.cache
+        if not self._answers:
+            return Output(logits=steps(batch.input_ids, flow.keep, cache), cache=flow.cache)
+        memory = self.memory(batch, flow) if flow.memory is None else flow.memory
+        return Output(logits=steps(batch.decoder_input_ids, batch.decoder_keep, cache, memory), cache=flow.cache)
+
+    def memory(self, batch: Batch, flow: Flow) -> EncoderOutput | None:
+        if self.steps is None or not self._answers:
+            return None
+        return EncoderOutput(self.steps.joined(self._run(batch, replace(flow, cache=None))), flow.keep)
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         if "last_hidden_state" not in self._outputs:
@@ -203,7 +155,7 @@ class OnnxNetwork(Network):
     def _run(self, batch: Batch, flow: Flow) -> dict[str, Tensor]:
         """The outputs by the names that networks give them, texts packed as they were."""
         if flow.cache is not None:
-            self.refuse("continued token by token with a cache, as text generation does")
+            self.refuse("continued token by token, as text generation does, without step.onnx next to it")
         if flow.memory is not None:
             self.refuse("given the output of an encoder")
         if flow.tape is not None:
@@ -292,11 +244,12 @@ class OnnxNetwork(Network):
 
     @cached_property
     def _digest(self) -> str:
-        return file_sha256(self.program.path)
+        paths = [self.program.path, *([self.steps.program.path] if self.steps is not None and self._answers else [])]
+        return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest()
 
     def stacks(self) -> dict[str, Stack]:
         """The streams by name, without blocks: none can be seen."""
-        return dict.fromkeys(self._described[0].stacks(), cast("Stack", ()))
+        return {name: cast("Stack", _NoBlocks(stack)) for name, stack in self._described[0].stacks().items()}
 
     @property
     def embedding(self) -> Embedding:
@@ -331,10 +284,15 @@ class OnnxNetwork(Network):
         return self
 
 
-def _reason(problem: Exception) -> str:
-    """What the runtime says, without its codes and the places in its source."""
-    text = " ".join(str(problem).split()).rpartition("failed:")[2]
-    return re.sub(r"^.*onnxruntime_src\S+ .*?\) (?=[A-Z])", "", text)[:300]
+class _NoBlocks(tuple[()]):
+    """A stack none of whose blocks can be seen."""
+
+    rotary_switches: set[int]
+
+    def __new__(cls, stack: Stack) -> _NoBlocks:
+        made = super().__new__(cls)
+        made.rotary_switches = stack.rotary_switches
+        return made
 
 
 def _held(weight: OnnxWeight) -> nn.Module:

@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.compression.adapters import check_not_adapted
+from glassformer.core import Llama3Scaling
 from glassformer.core.quantised import check_not_quantised
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.export.options import GGUFType
@@ -24,7 +25,10 @@ from glassformer.files import as_path, safe_repr
 from glassformer.files.atomic import disk_errors, write_json
 from glassformer.gguf.architectures import ARCHITECTURES, config_of, file_names, metadata_of
 from glassformer.gguf.header import GGUFHeader, StoredTensor
+from glassformer.gguf.scaled_positions import ARCHITECTURES as SCALED
+from glassformer.gguf.scaled_positions import FACTORS, factors_of, scaling_of
 from glassformer.gguf.vocabulary_metadata import tokenizer_metadata
+from glassformer.gguf.weights import Named
 from glassformer.gguf.write import summary, write_gguf
 from glassformer.loaded_model import LoadedModel
 from glassformer.models import ConfigReader, find_family
@@ -54,9 +58,12 @@ def export_gguf(model: LoadedModel, folder: str | Path, type: GGUFType = "q8_0")
     """
     path = as_path(folder, "folder") / FILE
     tensors, places, metadata = _planned(model, path)
+    factors = _factors(model)
     with disk_errors(path, DataError):
         path.parent.mkdir(parents=True, exist_ok=True)
     stored = {places[name][0]: (tensor, places[name][1]) for name, tensor in tensors.items()}
+    if factors is not None:
+        stored[FACTORS] = factors, Named(FACTORS)
     written = write_gguf(path, metadata, stored, type)
     write_json(path.with_name("config.json"), {**model.config}, DataError)
     rows = [[kind, f"{count:,}", byte_amount(size), reason] for kind, count, size, reason in summary(written)]
@@ -80,6 +87,15 @@ def _planned(model: LoadedModel, path: Path) -> tuple[dict[str, Tensor], dict[st
     metadata |= _other_metadata(model)
     _check_same_network(model, metadata, [theirs for theirs, _ in places.values()], path)
     return tensors, places, metadata
+
+
+def _factors(model: LoadedModel) -> Tensor | None:
+    """Those of scaled positions, where a file has a place for their scaling."""
+    rotary = model.spec.blocks.blocks[0].attention.rotary
+    if rotary is None or not isinstance(rotary.scaling, Llama3Scaling) or _architecture(model) not in SCALED:
+        return None
+    factors = factors_of(rotary)
+    return None if scaling_of(factors, _sizes(model)) is None else factors
 
 
 def _caption(model: LoadedModel) -> str:
@@ -169,7 +185,7 @@ def _other_metadata(model: LoadedModel) -> dict[str, Any]:
 def _check_same_network(model: LoadedModel, metadata: Mapping[str, Any], tensors: list[str], path: Path) -> None:
     """Raises: UnsupportedError: what the metadata describe is another network."""
     header = GGUFHeader(path, dict(metadata), dict.fromkeys(tensors, StoredTensor((), 0, 0)))
-    config = config_of(header)
+    config = config_of(header, _factors(model))
     context = _context(model)
     again = find_family(config, None).spec(ConfigReader(config))
     differing = list(_differences(_normal(model.spec, context), _normal(again, context)))

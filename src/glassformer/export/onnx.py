@@ -2,7 +2,7 @@
 
     model.onnx     a forward pass with its head: any encoder, any decoder                inputs as in model(…)
     encoder.onnx   an encoder-decoder's source: keys and values of all layers
-    step.onnx      a step of text generation: past keys and values in, those with the new token out
+    step.onnx      a step of text generation: past keys and values in, those with the new tokens out
 
 Next to them lie config.json, the tokenizer's files, and those of the processor. Batch size and lengths are free.
 Source: the ONNX standard, operator set 18; PyTorch documentation, "torch.onnx".

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
-from torch.nn import functional
 
 from glassformer.core.cache import FunctionalCache
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
@@ -66,13 +65,13 @@ def export_encoder(model: LoadedModel, **example: Tensor) -> ExportedProgram:
 
 
 def export_step(model: LoadedModel) -> ExportedProgram:
-    """Export a step of text generation with a functional key-value cache, for any number of rows and earlier tokens.
+    """Export a step of text generation with a functional key-value cache, for any number of rows and tokens.
 
-        step(input_ids [B, 1], past_mask [B, past], keys, values)
-            ──> {"logits": [B, 1, V], "keys": …, "values": …}
+        step(input_ids [B, T], attention_mask [B, T], past_mask [B, past], keys, values)
+            ──> {"logits": [B, T, V], "keys": …, "values": …}
 
-    keys, values: a list with a tensor of each layer, [B, K, past, E], those of the result a token longer; at first the
-    past has length 0. past_mask: 0 where the past is padding.
+    keys, values: a list with a tensor of each layer, [B, K, past, E], those of the result T tokens longer; at first the
+    past has length 0, and the tokens are those of the prompt. attention_mask, past_mask: 0 where a token is padding.
 
     An encoder-decoder's step takes encoder_keys and encoder_values as well, as the program of `export_encoder` gives
     them, and encoder_mask, 0 where the source is padding. [B, S]
@@ -88,12 +87,13 @@ def export_step(model: LoadedModel) -> ExportedProgram:
         return [rows(layer.spec.K, tokens, layer.spec.E, dtype=model.dtype) for layer in step.layers]
 
     example: dict[str, Any] = {
-        "input_ids": rows(1, dtype=torch.long),
+        "input_ids": rows(2, dtype=torch.long),
+        "attention_mask": rows(2, dtype=torch.bool),
         "past_mask": rows(3, dtype=torch.bool),
         "keys": tensors(3),
         "values": tensors(3),
     }
-    sizes: dict[str, Any] = {"input_ids": _free(0), "past_mask": _free(0, 1)}
+    sizes: dict[str, Any] = dict.fromkeys(("input_ids", "attention_mask", "past_mask"), _free(0, 1))
     if isinstance(step, _Seq2SeqStep):
         example |= {"encoder_keys": tensors(5), "encoder_values": tensors(5), "encoder_mask": rows(5, dtype=torch.bool)}
         sizes["encoder_mask"] = _free(0, 1)
@@ -176,10 +176,11 @@ class _DecodingStep(nn.Module):
         self.blocks = [*stacks.get("target", next(iter(stacks.values())))]
         self.layers = [block.attn for block in self.blocks]
 
-    def forward(self, input_ids: Tensor, past_mask: Tensor, keys: list[Tensor], values: list[Tensor]) -> dict[str, Any]:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, past_mask: Tensor, keys: list[Tensor], values: list[Tensor]
+    ) -> dict[str, Any]:
         cache = FunctionalCache(_by_layer(self.layers, keys, values))
-        mask = functional.pad(past_mask, (0, 1), value=True)
-        given = {"input_ids": input_ids, "attention_mask": mask}
+        given = {"input_ids": input_ids, "attention_mask": torch.cat([past_mask, attention_mask], 1)}
         return self.step(*read_call(self.network, self.family, given, cache=cache, tape=None), cache)
 
     def step(self, batch: Batch, flow: Flow, cache: FunctionalCache) -> dict[str, Any]:
@@ -194,6 +195,7 @@ class _Seq2SeqStep(_DecodingStep):
     def forward(  # type: ignore[override] # by name, as `torch.export` calls it
         self,
         input_ids: Tensor,
+        attention_mask: Tensor,
         past_mask: Tensor,
         keys: list[Tensor],
         values: list[Tensor],
@@ -203,10 +205,8 @@ class _Seq2SeqStep(_DecodingStep):
     ) -> dict[str, Any]:
         cross = [block.cross for block in self.blocks]
         cache = FunctionalCache(_by_layer(self.layers, keys, values), _by_layer(cross, encoder_keys, encoder_values))
-        given = {
-            "decoder_input_ids": input_ids,
-            "decoder_attention_mask": functional.pad(past_mask, (0, 1), value=True),
-        }
+        mask = torch.cat([past_mask, attention_mask], 1)
+        given = {"decoder_input_ids": input_ids, "decoder_attention_mask": mask}
         batch, flow = read_call(self.network, self.family, given, cache=cache, tape=None)
         # The encoder's states themselves are not needed: the cache holds all that is made of them.
         memory = EncoderOutput(encoder_keys[0].new_empty(0), encoder_mask[:, None])

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, EncoderOutput, Tape
+from glassformer.core.quantised import FixedProgram
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
 from glassformer.engine.prepare import MIN_STEPS_TO_PACK, prepare_for_steps
 from glassformer.errors import ConfigError, DataError
@@ -293,6 +294,8 @@ class Generator:
         """The rows of the method, and how it chooses the next token."""
         rows = inputs.rows
         if options.penalty_alpha is not None:
+            if isinstance(self.network, FixedProgram):
+                self.network.refuse("asked for hidden states, which contrastive search compares")
             contrastive = ContrastiveSearch(rows, alpha=options.penalty_alpha, k=options.top_k or 1)
             return contrastive, contrastive.choose
         choose: TokenChooser = greedy

@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from glassformer.files.atomic import write_json
 from glassformer.gguf.architectures import check_architecture, config_of, tensor_names
 from glassformer.gguf.header import read_header
+from glassformer.gguf.scaled_positions import read_factors
 from glassformer.gguf.vocabulary import write_tokenizer
 from glassformer.gguf.weights import GGUFWeights
 from glassformer.weights.read import WeightFiles
@@ -35,7 +36,7 @@ def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
         tokenizer or a quantization that is not supported. MissingExtraError: the `gguf` package is not installed.
     """
     header = read_header(path, partial(check_architecture, path))
-    config = config_of(header)
+    config = config_of(header, read_factors(header))
     with TemporaryDirectory(prefix="glassformer-gguf-") as name:
         folder = Path(name)
         write_json(folder / "config.json", config)

@@ -18,6 +18,8 @@ from torch import Tensor
 from glassformer.errors import UnsupportedError, WeightsError
 from glassformer.files import safe_repr
 from glassformer.gguf.header import GGUFHeader
+from glassformer.gguf.scaled_positions import ARCHITECTURES as SCALED
+from glassformer.gguf.scaled_positions import scaling_of
 from glassformer.gguf.weights import Named, TensorLayout
 
 SIZES = {
@@ -170,18 +172,17 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 }
 
 
-def config_of(header: GGUFHeader) -> dict[str, Any]:
+def config_of(header: GGUFHeader, factors: Tensor | None = None) -> dict[str, Any]:
     """The config.json of a GGUF file.
 
-    Raises: UnsupportedError: another architecture, or a scaling of positions. ConfigError: metadata that is missing.
+    Args:
+        factors: of its scaled positions
+    Raises: UnsupportedError: another architecture or scaling of positions. ConfigError: metadata that is missing.
     """
     family = _architecture(header)
     scaling = header.metadata.get(f"{header.architecture}.rope.scaling.type", "none")
-    if scaling != "none" or "rope_freqs.weight" in header.tensors or "rope_factors_long.weight" in header.tensors:
-        raise UnsupportedError(
-            f"{header.path}: positions are scaled ({safe_repr(scaling)}), which is not read from GGUF files; load the "
-            "model from its folder in the Hugging Face layout"
-        )
+    if scaling != "none" or "rope_factors_long.weight" in header.tensors:
+        raise _unread_scaling(header, scaling)
     tokens = header.get("tokenizer.ggml.tokens", list)
     config = {
         "model_type": family.model_type,
@@ -194,6 +195,10 @@ def config_of(header: GGUFHeader) -> dict[str, Any]:
         key = f"{header.architecture}.{theirs}"
         if key in header.metadata and ours not in family.without:
             config[ours] = header.get(key, kinds)
+    if factors is not None:
+        config["rope_scaling"] = scaling_of(factors, config)
+        if config["rope_scaling"] is None or header.architecture not in SCALED:
+            raise _unread_scaling(header, "by factors that are not those of Llama 3.1")
     config |= {key: True for key, tensor in family.biases.items() if tensor in header.tensors}
     for token in ("bos", "eos"):
         if f"tokenizer.ggml.{token}_token_id" in header.metadata:
@@ -202,6 +207,13 @@ def config_of(header: GGUFHeader) -> dict[str, Any]:
     if isinstance(turn, int) and turn != config.get("eos_token_id", turn):
         config["eos_token_id"] = [config["eos_token_id"], turn]  # a text ends, and so does a turn of a chat
     return config | dict(family.config) | dict(family.derived(config))
+
+
+def _unread_scaling(header: GGUFHeader, scaling: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"{header.path}: positions are scaled ({safe_repr(scaling)}), which is not read from GGUF files; load the "
+        "model from its folder in the Hugging Face layout"
+    )
 
 
 def metadata_of(architecture: str, sizes: Mapping[str, Any]) -> dict[str, Any]:

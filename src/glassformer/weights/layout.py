@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.errors import UnsupportedError, WeightsError
+from glassformer.errors import WeightsError
 from glassformer.files import check_link, error_reason, read_json_object, safe_repr
 from glassformer.weights.header import MAX_TENSORS
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 PROGRAM_SUFFIX, PROGRAM_SUBFOLDER, PROGRAM = ".onnx", "onnx", "model.onnx"
+ENCODER_PROGRAM, STEP_PROGRAM = "encoder.onnx", "step.onnx"
 MAX_SHARDS = 10_000  # each is opened: an index of a damaged or hostile folder may name any number
 
 
@@ -76,22 +77,20 @@ def is_program(name: object) -> bool:
 def find_program(folder: Path, *, allow_pickle: bool = False) -> Path | None:
     """The ONNX file that a folder's model is to be run from; None where it holds other weights, or no such file.
 
-    Raises: UnsupportedError: programs of steps of generation alone. WeightsError: several, none of which is the usual
-        one; a link that leads out of the folder.
+    Of an encoder-decoder it is that of the encoder, with the steps of its decoder next to it.
+    Raises: WeightsError: several, none of which is the usual one; a link that leads out of the folder.
     """
     own = (SINGLE, INDEX, *((PICKLED_SINGLE, PICKLED_INDEX) if allow_pickle else ()))
     if any((folder / name).is_file() for name in own):
         return None
-    for path in (folder / PROGRAM, folder / PROGRAM_SUBFOLDER / PROGRAM):
+    usual = [folder / PROGRAM, folder / PROGRAM_SUBFOLDER / PROGRAM]
+    if (folder / STEP_PROGRAM).is_file():
+        usual.append(folder / ENCODER_PROGRAM)
+    for path in usual:
         if path.is_file() or path.is_symlink():
             check_link(folder, path)
             return path
     paths = sorted(path for place in (folder, folder / PROGRAM_SUBFOLDER) for path in place.glob(f"*{PROGRAM_SUFFIX}"))
-    if len(paths) > 1 and (folder / "step.onnx") in paths:
-        raise UnsupportedError(
-            f"{folder}: holds an encoder and a step of text generation, which are not run here; load the model that "
-            "they were exported from"
-        )
     if len(paths) > 1:
         names = ", ".join(safe_repr(path.relative_to(folder).as_posix()) for path in paths[:5])
         raise WeightsError(f"{folder}: holds {len(paths)} ONNX files, none of them {PROGRAM}; name one of {names}")
