@@ -154,7 +154,7 @@ REFUSED: dict[str, Callable[[Model], Any]] = {
     "adapted": lambda model: model.add_adapter("extra"),
     "given another vocabulary": lambda model: model.resize_token_embeddings(20),
     "given the weights": lambda model: model.take_weights("nowhere"),
-    "exported again": lambda model: export_onnx(model, "nowhere"),
+    "exported to ONNX": lambda model: export_onnx(model, "nowhere"),
     "table of embeddings": lambda model: model.get_input_embeddings(),
     "cannot be looked into": lambda model: model(input_ids=torch.ones(1, 3).long(), tape=Tape("attn.probs")),
     "be looked into": lambda model: model(input_ids=torch.ones(1, 3).long(), output_hidden_states=True),
