@@ -9,9 +9,6 @@ Source: Warner et al. 2024, "Smarter, better, faster, longer", section 2.1.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import GatedFeedForwardSpec
@@ -19,7 +16,7 @@ from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models._config import Keys, Values, constant, flag, number, rows, size, text
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._rotary import rotary_specs
+from glassformer.models.modernbert.attention import attention_specs
 from glassformer.models.modernbert.network import ModernBert, ModernBertSpec
 from glassformer.weights.name_table import NameTable
 
@@ -57,19 +54,6 @@ KEYS = Keys(
     unused="""cls_token_id deterministic_flash_attn initializer_cutoff_factor layer_norm_eps reference_compile
         repad_logits_with_grad sparse_pred_ignore_index sparse_prediction""",
 )
-
-
-def attention_specs(c: Values) -> list[AttentionSpec]:
-    """Attention of each layer: the first of every few sees the whole text, the others half a window to either side."""
-    kinds = c.reader.layer_types(c.layers) or [
-        "sliding_attention" if i % c.global_every else "full_attention" for i in range(c.layers)
-    ]
-    whole = AttentionSpec(**c("width heads bias out_bias"), dropout=c.attention_dropout)
-    thetas = {"full_attention": c.global_theta, "sliding_attention": c.local_theta}
-    windows = {"full_attention": None, "sliding_attention": c.window // 2 + 1}
-    rotary = rotary_specs(c.reader, whole.E, thetas, scaled=thetas, longest=8192)
-    made = {kind: replace(whole, window=windows[kind], rotary=rotary[kind]) for kind in thetas}
-    return [made[kind] for kind in kinds]
 
 
 @KEYS.spec
