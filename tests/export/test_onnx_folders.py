@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import glassformer
 from glassformer import GlassformerError, Model, UnsupportedError, WeightsError, load
+from glassformer.cli.app import main
 from glassformer.core import Batch, Flow, Packing, Tape
 from glassformer.data.rows import read_rows
 from glassformer.engine.onnx_network import OnnxNetwork
@@ -117,6 +118,42 @@ def test_texts_of_a_packed_row_stay_apart(folders: Folders) -> None:
     assert theirs.logits.shape == (1, 13, 3)
     torch.testing.assert_close(theirs.logits, ours.logits, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(theirs.logits[0], torch.cat(alone), atol=1e-5, rtol=1e-5)
+
+
+def test_search_and_answers_on_the_command_line(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The vectors of `encode`, the hits of `find` and the answers of `ask` are those of the original."""
+
+    def typed(*words: object) -> Any:
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, words), "--json"])
+        said = capsys.readouterr()
+        assert not ended.value.code, said.err
+        return json.loads(said.out)
+
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for i, text in enumerate(TEXTS):
+        (documents / f"{i}.txt").write_text(text)
+    (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
+    found: list[Any] = []
+    for i, (encoder, reader) in enumerate(
+        zip(folders("feature-extraction"), folders("question-answering"), strict=True)
+    ):
+        typed("encode", encoder, tmp_path / "lines.txt", "--output", tmp_path / f"{i}.npy")
+        store = tmp_path / f"{i}.store"
+        assert (
+            typed("index", documents, "--output", store, "--model", encoder, "--size", 14, "--overlap", 0)[
+                "document_count"
+            ]
+            == 4
+        )
+        hits = typed("find", "fruit flies", "--store", store, "--method", "dense")["matches"]
+        answer = typed("ask", "fruit flies", "--store", store, "--reader", reader)
+        found.append(([hit["file"] for hit in hits], answer["answer"]))
+    np.testing.assert_allclose(np.load(tmp_path / "1.npy"), np.load(tmp_path / "0.npy"), atol=1e-5)
+    assert found[0] == found[1] and found[0][0]
 
 
 @pytest.mark.parametrize("place", ["model.onnx", "onnx/model.onnx", "onnx/model_fp32.onnx"])
