@@ -110,7 +110,9 @@ def test_what_goes_makes_the_model_smaller(source: Source, name: str, options: d
 def test_what_is_refused(source: Source, name: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     way = find_way(name)
     with pytest.raises(ConfigError, match=message):
-        way(source, way.parse(options), tmp_path / "out")
+        parsed = way.parse(options)
+        way.check(source, parsed)  # as the evaluator does before anything is measured
+        way(source, parsed, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
