@@ -19,7 +19,7 @@ from torch.utils.data import IterableDataset
 from glassformer import hf
 from glassformer.core import processor
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
-from glassformer.hf.trainer import due
+from glassformer.hf.trainer import trainer as trainer_module
 from glassformer.hf.trainer.checkpoints import get_last_checkpoint, save_checkpoint
 from tests.full_disk import full_disk
 
@@ -304,7 +304,7 @@ def test_no_checkpoint_is_removed_before_the_new_one_is_intact(tmp_path: Path, m
         if folder.name == "checkpoint-4":
             (folder / "model.safetensors").write_bytes(b"")
 
-    monkeypatch.setattr(due, "save_checkpoint", cut)
+    monkeypatch.setattr(trainer_module, "save_checkpoint", cut)
     options = {"max_steps": 6, "save_steps": 2, "save_total_limit": 1, "disable_tqdm": True}
     with pytest.raises(WeightsError, match="it is damaged"):
         hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
