@@ -28,7 +28,7 @@ from glassformer.core.masks import Packing
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.engine import native
-from glassformer.engine.packed_row import PackedRow
+from glassformer.engine.packed_row import PackedProgram, PackedRow
 from glassformer.engine.prepare import prepare, prepared_copy, unprepare
 from glassformer.errors import ConfigError
 from glassformer.files.child import command
@@ -218,6 +218,21 @@ def test_several_threads_share_weights() -> None:
     row = stack.packed_row
     assert isinstance(row, PackedRow) and len(row._tiles) == 4 * len(stack)
     assert all(program._tiles is row._tiles for program in row._idle)
+
+
+def test_a_program_of_former_weights_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, texts = prepare(network_of("bert"), "int8"), texts_of(4, 6)
+    (stack,) = (module for module in network.modules() if isinstance(module, Stack))
+    row, run_program = stack.packed_row, PackedProgram.run
+    assert isinstance(row, PackedRow) and isinstance(network, Network)
+
+    def run_meanwhile(*call: Any) -> Tensor:
+        row._idle = []  # as another thread does that sees other weights
+        return run_program(*call)
+
+    monkeypatch.setattr(PackedProgram, "run", run_meanwhile)
+    packed_states(network, texts)
+    assert row._idle == []
 
 
 def test_a_tape_a_hook_and_changed_weights_take_the_plain_path() -> None:

@@ -10,16 +10,15 @@ to the plain path, which is the truth that this one is tested against.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Flow
 from glassformer.engine import native
 from glassformer.engine.few_tokens import MAX_TOKENS
+from glassformer.engine.fused_path import is_plain_call, is_watched, weights_state
 from glassformer.engine.step_fields import NotUnderstood
 from glassformer.engine.step_program import StepProgram
 
@@ -43,7 +42,7 @@ class DecodeStep:
     def __call__(self, stack: Stack, x: Tensor, flow: Flow) -> Tensor | None:
         """The stream after the last block; None where this is not for the fused path. [B, T, D]"""
         B, T, _ = x.shape
-        if not _is_plain_step(x, flow):
+        if type(flow.cache) is not KeyValueCache or flow.packing is not None or not is_plain_call(x, flow):
             return None
         kernel = native.kernel() if B * T <= MAX_TOKENS else None
         if kernel is None or not self._is_current(stack, flow):
@@ -69,33 +68,12 @@ class DecodeStep:
         """Whether the programs read the stack's weights as they are now; looked up once for each cache."""
         if flow.cache in self._checked:
             return self._understood
-        weights = _weights(stack.parameters())
+        weights = weights_state(stack)
         if weights != self._weights:
             self._programs, self._understood = {}, True
             self._weights = weights  # last: an interrupt leaves no programs of other weights
-        modules = list(stack.modules())
-        if any(m._forward_hooks or m._forward_pre_hooks or m.training for m in modules):
+        if is_watched(stack.modules()):
             return False
         assert flow.cache is not None
         self._checked.add(flow.cache)
         return self._understood
-
-
-def _is_plain_step(x: Tensor, flow: Flow) -> bool:
-    """Whether a call continues a cache, and asks for nothing but its result."""
-    return (
-        type(flow.cache) is KeyValueCache
-        and flow.tape is None
-        and flow.packing is None
-        and not torch.is_grad_enabled()
-        and x.device.type == "cpu"
-        and x.dtype in (torch.float32, torch.bfloat16)
-        and x.numel() > 0
-        and not torch.compiler.is_compiling()
-        and not torch.is_autocast_enabled("cpu")
-    )
-
-
-def _weights(parameters: Iterable[Tensor]) -> tuple[tuple[int, int], ...]:
-    """What changes when weights do: where they lie, and how often they were written to, which torch counts."""
-    return tuple((x.data_ptr(), 0 if x.is_inference() else x._version) for x in parameters)

@@ -25,6 +25,7 @@ from glassformer.core.flow import Flow
 from glassformer.core.masks import AttentionPattern, Packing
 from glassformer.core.quantised import QuantisedLinear
 from glassformer.engine import native
+from glassformer.engine.fused_path import References, is_plain_call, is_watched, weights_state
 from glassformer.engine.levels import OFFSET, row_steps
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.program import INSTRUCTION, TILE_FLOATS, TILE_OUTPUTS, TILE_TOKENS, Kind, state_of
@@ -102,7 +103,7 @@ class PackedProgram:
         if stack.bias is not None:
             raise NotUnderstood(type(stack.bias).__name__)
         self._tiles = tiles
-        self._referenced: list[Any] = []  # whatever instructions have addresses of
+        self._referenced = References()
         self._records: list[dict[str, Any]] = []
         self._buffers: list[dict[str, str]] = []  # the fields of an instruction that are addresses of buffers
         self._widths = {"stream": stack.spec.width, "qkv": 0, "z": 0}
@@ -199,7 +200,7 @@ class PackedProgram:
         if not isinstance(residual.after, nn.Identity):
             raise NotUnderstood("a norm of the branch")
         self._product(linear, x, "stream", None, joined=1)
-        end = norm_fields(residual.on_residual, self._keep)
+        end = norm_fields(residual.on_residual, self._referenced.address)
         self._records[-1] |= {"adds": 1, "factor": residual.scale} | {
             f"end_{name}": value for name, value in end.items()
         }
@@ -208,7 +209,12 @@ class PackedProgram:
         """y = linear(norm(x)), from one buffer to another; "" is the thread's own memory."""
         tiles = self._tiles_of(linear)
         self._records.append(
-            {"kind": Kind.MANY_PRODUCT, "joined": joined, **tiles.fields(), **norm_fields(norm, self._keep)}
+            {
+                "kind": Kind.MANY_PRODUCT,
+                "joined": joined,
+                **tiles.fields(),
+                **norm_fields(norm, self._referenced.address),
+            }
         )
         self._buffers.append({field: name for field, name in (("x", x), ("y", y)) if name})
         for name, width in ((x, tiles.inputs), (y, tiles.outputs)):
@@ -221,14 +227,6 @@ class PackedProgram:
         if place not in self._tiles:
             self._tiles[place] = Tiles.of(linear)
         return self._tiles[place]
-
-    def _keep(self, tensor: Tensor | None) -> int:
-        """The address of a tensor, which lives as long as the program; 0 for none."""
-        if tensor is None:
-            return 0
-        tensor = tensor.contiguous()
-        self._referenced.append(tensor)
-        return tensor.data_ptr()
 
 
 class PackedRow:
@@ -246,42 +244,29 @@ class PackedRow:
     def __call__(self, stack: Stack, x: Tensor, flow: Flow) -> Tensor | None:
         """The stream after the last block; None where this is not for the fused path. [1, tokens, D]"""
         packing = flow.packing
-        if packing is None or not _is_plain_row(x, flow) or tuple(x.shape[:2]) != (1, packing.tokens):
+        if packing is None or flow.keep is not None or flow.cache is not None or flow.memory is not None:
+            return None
+        if not is_plain_call(x, flow) or tuple(x.shape[:2]) != (1, packing.tokens):
             return None
         kernel = native.kernel() if processor.has("vnni") and not processor.has("amx_tile") else None
         if kernel is None or not self._is_current(stack):
             return None
+        idle = self._idle  # of these weights: others begin with a list of their own
         try:
-            program = self._idle.pop() if self._idle else PackedProgram(stack, self._tiles)
+            program = idle.pop() if idle else PackedProgram(stack, self._tiles)
         except NotUnderstood:
             self._understood = False
             return None
         y = program.run(kernel, x, packing)
-        self._idle.append(program)
+        idle.append(program)
         return y
 
     def _is_current(self, stack: Stack) -> bool:
         """Whether the programs read the stack's weights as they are now."""
-        weights = tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in stack.parameters())
+        weights = weights_state(stack)
         if weights != self._weights:
             self._idle, self._tiles, self._understood = [], {}, True
             self._weights = weights  # last: an interrupt leaves no programs of other weights
         modules = list(stack.modules())
-        busy = any(m._forward_hooks or m._forward_pre_hooks or m.training for m in modules)
-        return self._understood and not busy and not any(isinstance(m, PackedLinear) and m.stale() for m in modules)
-
-
-def _is_plain_row(x: Tensor, flow: Flow) -> bool:
-    """Whether a call asks for nothing but its result."""
-    return (
-        flow.keep is None
-        and flow.cache is None
-        and flow.tape is None
-        and flow.memory is None
-        and not torch.is_grad_enabled()
-        and x.device.type == "cpu"
-        and x.dtype in (torch.float32, torch.bfloat16)
-        and x.numel() > 0
-        and not torch.compiler.is_compiling()
-        and not torch.is_autocast_enabled("cpu")
-    )
+        stale = any(isinstance(m, PackedLinear) and m.stale() for m in modules)
+        return self._understood and not stale and not is_watched(modules)

@@ -26,6 +26,7 @@ from glassformer.core.flow import Flow
 from glassformer.core.position_bias import BucketedBias
 from glassformer.core.rotary import RotarySpec
 from glassformer.engine.few_tokens import product_fields
+from glassformer.engine.fused_path import References
 from glassformer.engine.program import INSTRUCTION, Activation, Kind, NumberFormat, rounded_floats, state_of
 from glassformer.engine.step_fields import NotUnderstood, activation_of, matrix_of, norm_fields
 from glassformer.engine.team import TeamJob
@@ -49,7 +50,7 @@ class StepProgram:
         self.B, self.T, self.memory = B, T, memory
         self.stack = stack
         self.nbytes = 0
-        self._referenced: list[Any] = []  # whatever instructions have addresses of
+        self._referenced = References()
         self._records: list[dict[str, Any]] = []
         self._layers: list[tuple[int, Attention | CrossAttention]] = []  # number of the instruction, layer
         self._rotary: dict[RotarySpec, list[int]] = {}  # instructions that turn by the angles of each
@@ -186,7 +187,10 @@ class StepProgram:
             self._rotary.setdefault(spec.rotary, []).append(len(self._records))
             fields["rotated"] = spec.rotary.width
         if attention.q_norm is not None and attention.k_norm is not None:
-            q, k = norm_fields(attention.q_norm, self._keep), norm_fields(attention.k_norm, self._keep)
+            q, k = (
+                norm_fields(attention.q_norm, self._referenced.address),
+                norm_fields(attention.k_norm, self._referenced.address),
+            )
             joint = spec.qk_norm is not None and spec.qk_norm.width != spec.E
             fields |= {"qk_norm": q["norm"], "qk_eps": q["eps"], "qk_joint": joint}
             fields["qk_stride"] = 4 * spec.E if spec.qk_norm_per_head else 0
@@ -266,7 +270,7 @@ class StepProgram:
         """stream = residual + factor · norm(x)"""
         place = {"x": x.data_ptr(), "inputs": x.shape[-1], "y": self.stream.data_ptr()}
         place |= {"kind": Kind.NORM, "chunks": self.B * self.T}
-        self._records.append(place | norm_fields(norm, self._keep) | fields)
+        self._records.append(place | norm_fields(norm, self._referenced.address) | fields)
 
     def _product(
         self,
@@ -287,7 +291,7 @@ class StepProgram:
         fields: dict[str, Any] = {
             "kind": Kind.PRODUCT, "rows": self.B * self.T, "x": x.data_ptr(), "y": y.data_ptr(),
             "residual": 0 if residual is None else residual.data_ptr(), "factor": factor, "activation": activation,
-            **product_fields(matrix), **norm_fields(norm, self._keep),
+            **product_fields(matrix), **norm_fields(norm, self._referenced.address),
         }  # fmt: skip
         self.nbytes += matrix.nbytes
         if gate is not None:
@@ -306,11 +310,3 @@ class StepProgram:
             buffer = torch.empty(self.B * self.T, width)
         self._referenced.append(buffer)
         return buffer
-
-    def _keep(self, tensor: Tensor | None) -> int:
-        """The address of a tensor, which lives as long as the program; 0 for none."""
-        if tensor is None:
-            return 0
-        tensor = tensor.contiguous()
-        self._referenced.append(tensor)
-        return tensor.data_ptr()
