@@ -16,11 +16,11 @@ from collections.abc import Callable, Container, ItemsView, Iterable, Iterator, 
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from glassformer.errors import ConfigError, PlugInError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.lazy import imported
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.version import __version__
@@ -273,12 +273,6 @@ class _UsableItems(ItemsView[str, T]):
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
         return self._mapping.usable()
-
-
-def imported(reference: str) -> Any:
-    """What "module:object" names."""
-    module, _, attribute = reference.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def registry_of(group: str) -> Registry[Any]:

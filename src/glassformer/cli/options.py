@@ -25,9 +25,9 @@ import typer
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object, safe_repr
+from glassformer.files.lazy import imported
 from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
 from glassformer.generation import served_options
-from glassformer.plugins import imported
 
 T = TypeVar("T")
 DATA = "Data"

@@ -164,17 +164,21 @@ class DataReport(Report, kind="data"):
     def tables(self) -> list[Table]:
         """Rows and columns of each file, the rows of each class, and quantiles of the lengths of texts."""
         columns = [[file.name, _columns_of(file), f"{file.rows:,}"] for file in self.files]
-        lengths = [
+        return [
+            Table(["file", "columns", "rows"], columns, left=2, longest=1_000),
+            *([self._class_table()] if self.classes else []),
+            self._lengths_table(),
+        ]
+
+    def _lengths_table(self) -> Table:
+        """Quantiles of the lengths of texts, in each unit."""
+        rows = [
             [f"{file.name}, {unit}", *cells]
             for file in self.files
             for unit, lengths in file.lengths.items()
             if (cells := lengths.cells())
         ]
-        return [
-            Table(["file", "columns", "rows"], columns, left=2, longest=1_000),
-            *([self._class_table()] if self.classes else []),
-            Table(["lengths", *LENGTH_NAMES], lengths, longest=300),
-        ]
+        return Table(["lengths", *LENGTH_NAMES], rows, longest=300)
 
     def _class_table(self) -> Table:
         """The rows of each class in each file, and a bar for its frequency in the first."""
@@ -226,8 +230,9 @@ class DataReport(Report, kind="data"):
             rows = [[shown_label(name), _length_cell(lengths)] for name, lengths in by_class.items()]
             note = "A box holds the middle half of the texts, its line is the median; lines reach from 5% to 95%."
             yield Table(["class", f"{self.unit}, median"], rows, f"Lengths by class{of}", note=note)
-        *_, lengths = self.tables()
-        yield replace(lengths, caption="Lengths", note="95%: the length that 95% of the texts do not exceed.")
+        yield replace(
+            self._lengths_table(), caption="Lengths", note="95%: the length that 95% of the texts do not exceed."
+        )
         columns = [
             [file.name, name, kind, f"{file.gaps.get(name, 0):,}"]
             for file in self.files

@@ -40,9 +40,10 @@ from glassformer.explorer.requests import (
     TileRequest,
 )
 from glassformer.files import safe_repr
+from glassformer.files.lazy import imported
 from glassformer.files.schema import Schema, field_types, json_schema, parse
 from glassformer.inspect.options import AttributionRequest, LensRequest, QuantisationRequest
-from glassformer.plugins import Registry, imported
+from glassformer.plugins import Registry
 from glassformer.reports.page import part_data
 from glassformer.reports.report import Report, plain
 

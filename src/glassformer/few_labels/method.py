@@ -30,9 +30,9 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.few_labels.thresholds import best_thresholds
 from glassformer.files import counted, safe_repr
+from glassformer.files.lazy import imported
 from glassformer.files.schema import Allowed, parse
 from glassformer.model import Model, load
-from glassformer.plugins import imported
 from glassformer.reports.table import Table
 from glassformer.tasks.classify.kinds import THRESHOLD, MultiLabel, SingleLabel
 from glassformer.tasks.classify.scorer import (

@@ -1,10 +1,16 @@
-"""Lazy packages, whose names are imported from their modules at first use: options are read without torch."""
+"""Imports at first use, by name: lazy packages, and "module:object". Options are read without torch."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+
+def imported(reference: str) -> Any:
+    """What "module:object" names."""
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 class LazyPackage(ModuleType):

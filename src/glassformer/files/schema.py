@@ -20,11 +20,11 @@ import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Annotated, Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownOptionError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.lazy import imported
 
 T = TypeVar("T")
 
@@ -243,10 +243,7 @@ def parse(cls: type[T], values: object, path: str = "") -> T:
 def actual_type(hint: Any) -> Any:
     """An annotation itself, or the class that `later` names."""
     named = metadata_of(hint, Later)
-    if named is None:
-        return hint
-    module, _, name = named.reference.partition(":")
-    return getattr(import_module(module), name)
+    return hint if named is None else imported(named.reference)
 
 
 def _shown(key: object) -> str:

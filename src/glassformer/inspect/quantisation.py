@@ -256,7 +256,8 @@ class _Rounding:
         return _rounded(cut, grid.numbers(levels), levels, grid.scale, grid.zero, grid.bits)
 
     def of_inputs(self, layer: nn.Linear, x: Tensor) -> RoundedNumbers:
-        x, grid = _scaled(layer, x), self.input_grid(layer, _scaled(layer, x))
+        x = _scaled(layer, x)
+        grid = self.input_grid(layer, x)
         if grid is None:
             histogram = LevelHistogram.of(x, x)
             return RoundedNumbers(histogram.centres, histogram.before)

@@ -93,7 +93,7 @@ def read_rows_of(config: RunConfig, spec: LabelMethod, kind: type[Method[Any]]) 
     data = config.data
     read = text_rows(data.read(data.train), data.columns)
     if read.without:  # an evaluation of the run leaves them out too
-        config = replace(config, data=replace(data, format={**data.format, "on_bad_rows": "skip"}))
+        config = _skipping(config)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*were left out: [0-9,]+ without a label")  # they are the unlabelled ones
         train, validation = read_splits(config, task_class(config.task))
@@ -105,11 +105,16 @@ def read_rows_of(config: RunConfig, spec: LabelMethod, kind: type[Method[Any]]) 
     return MethodRows(labelled, unlabelled, skips=bool(read.without))
 
 
+def _skipping(config: RunConfig) -> RunConfig:
+    """The same, which leaves out rows that cannot be read, such as those without a label."""
+    return replace(config, data=replace(config.data, format={**config.data.format, "on_bad_rows": "skip"}))
+
+
 def _effective(config: RunConfig, method: Method[Any], *, skips: bool) -> RunConfig:
     """The configuration by which an evaluation reads rows and texts as the method did."""
     assert config.method is not None
     if skips:
-        config = replace(config, data=replace(config.data, format={**config.data.format, "on_bad_rows": "skip"}))
+        config = _skipping(config)
     if isinstance(network := method.saved(), Classify):
         config = replace(config, task_options={"max_tokens": network.max_tokens, **config.task_options})
     return config

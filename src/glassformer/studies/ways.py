@@ -36,9 +36,9 @@ from glassformer.data.sequence import RowSequence
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.evaluation.runs import trained_task
 from glassformer.files import safe_repr
+from glassformer.files.lazy import imported
 from glassformer.files.schema import Doc, Schema, parse
 from glassformer.model import Model, load
-from glassformer.plugins import imported
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.table import Table
 from glassformer.runs.config import RunConfig

@@ -28,8 +28,8 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.lazy import imported
 from glassformer.loaded_model import LoadedModel
-from glassformer.plugins import imported
 from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapUnion, Metric, RowMetric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable

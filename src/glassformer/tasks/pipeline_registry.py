@@ -9,13 +9,13 @@ from typing import Any
 from glassformer import foreign
 from glassformer.errors import ConfigError, DataError, UnknownNameError, UnsupportedError, WeightsError, nearest
 from glassformer.files import read_json_object, safe_repr
+from glassformer.files.lazy import imported
 from glassformer.files.schema import field_types
 from glassformer.hub import resolve
 from glassformer.hub.find import scorer_folder
 from glassformer.loading import InferenceLoading
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, find_family, text_part
-from glassformer.plugins import imported
 from glassformer.task_names import ANSWERED, EXAMPLES, TASK_ALIASES, TRAINED
 from glassformer.tasks.classify.scored import ScoredTextClassification
 from glassformer.tasks.classify.scorer import TextScorer

@@ -6,7 +6,8 @@ from typing import Any
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
-from glassformer.plugins import Registry, imported
+from glassformer.files.lazy import imported
+from glassformer.plugins import Registry
 from glassformer.task_names import TASK_ALIASES, TRAINED
 
 
