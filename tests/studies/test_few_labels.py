@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from glassformer.cli.app import main
 from glassformer.data.rows import write_rows
@@ -277,6 +279,27 @@ def test_a_slice_of_one_label_answers_it(tmp_path: Path, encoder: Path) -> None:
     report = few_labels(options=options(tmp_path, encoder, rows, labels=[4], seeds=[0], methods=["naive-bayes"]))
     assert report.points[0].metrics["accuracy"].value == pytest.approx(48 / 52)
     assert report.winners == [], "one method alone is not the best"
+
+
+def test_a_folder_takes_the_place_of_the_one_of_fetched_data_sets(
+    tmp_path: Path, encoder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path / "none"))
+    (tmp_path / "sets" / "emotion").mkdir(parents=True)
+    written(tmp_path / "sets" / "emotion" / "rows.csv", numbered(40))
+    data = {"fetch": "emotion", "train": "emotion/rows.csv"}
+    section = {"methods": ["words"], "labels": [4], "unlabelled": "emotion/rows.csv"}
+    config = tmp_path / "few.yaml"
+    values = {"model": str(encoder), "output": str(tmp_path / "study"), "data": data, "few_labels": section}
+    config.write_text(yaml.safe_dump(values))
+    with pytest.raises(SystemExit) as ended:
+        main(["few-labels", str(config), "--plan"])
+    assert ended.value.code == 2 and "holds emotion/: data.folder in the configuration, or --data FOLDER of" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["few-labels", str(config), "--plan", "--data", str(tmp_path / "sets")])
+    assert ended.value.code == 0, capsys.readouterr().err
 
 
 def test_the_command_prints_the_table_and_the_winner(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from glassformer.reports.table import Table
 from glassformer.runs.config import parse_config
 from glassformer.studies.options import ShrinkOptions
 from glassformer.studies.report import StudyReport
-from glassformer.studies.shrink import shrink, shrink_study
+from glassformer.studies.shrink import ShrinkEvaluator, shrink, shrink_study
 from glassformer.studies.trained import configured_trainer, train_run
 from glassformer.studies.ways import WAYS, Source, Way
 from tests.studies.samples import sizes_values
@@ -386,6 +388,21 @@ def test_a_recipe_serves_other_models_and_its_values_can_be_given(run: Path, tmp
     assert json.loads((tmp_path / "small" / "a" / "cell.json").read_text())["scores"]["accuracy"]["rows"] == 5
     with pytest.raises(ConfigError, match=r"model= is of a recipe, and .* is none"):
         shrink(run, ShrinkOptions(model=str(run), to=["half"]))
+
+
+def test_a_folder_of_fetched_data_sets_takes_the_place_of_theirs(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path / "none"))
+    (tmp_path / "emotion").mkdir()
+    shutil.copy(run.parent / "test.csv", tmp_path / "emotion")
+    path = recipe(run, tmp_path / "small", variants=["half"])
+    values, rows = yaml.safe_load(path.read_text()), {"train": "emotion/test.csv", "validation": "emotion/test.csv"}
+    path.write_text(yaml.safe_dump({**values, "data": {"fetch": "emotion", **rows, "folder": None}}))
+    with pytest.raises(DataError, match=r"emotion is not on this machine yet.*--data FOLDER of train, .* shrink"):
+        shrink_study(path)
+    evaluator = shrink_study(path, ShrinkOptions(data=[str(tmp_path)])).evaluator
+    assert isinstance(evaluator, ShrinkEvaluator) and evaluator.config.data.folder == str(tmp_path)
 
 
 def test_the_sentence_and_the_title_of_the_report(

@@ -15,6 +15,17 @@ from glassformer.runs.options import SearchOptions
 from glassformer.training.search_run import search_config
 from tests.e2e.tiny_runs import tiny_run
 
+def test_the_data_of_a_search_may_be_in_another_folder(tmp_path: Path) -> None:
+    values = tiny_run(tmp_path, label="label", steps=1)
+    values["data"] |= {"fetch": "emotion", "train": "rows.csv"}
+    values["search"] = {"space": {"training.learning_rate": [1e-3]}, "trials": 1}
+    config = tmp_path / "search.yaml"
+    config.write_text(yaml.safe_dump(values))
+    results = search_config(config, SearchOptions(data=str(tmp_path)))
+    assert results.best is not None
+    assert yaml.safe_load((tmp_path / "run" / "best.yaml").read_text())["data"]["folder"] == str(tmp_path)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

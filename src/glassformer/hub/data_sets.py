@@ -113,7 +113,8 @@ def fetched_folder(names: str | Sequence[str]) -> Path:
     if missing := [each.name for each in sets if not is_fetched(each, root)]:
         raise DataError(
             f"the data set {missing[0]} is not on this machine yet; fetch it: glassformer data fetch "
-            f"{' '.join(missing)} (or name the folder that holds {missing[0]}/: --data FOLDER)"
+            f"{' '.join(missing)} (or name the folder that holds {missing[0]}/: data.folder in the configuration, or "
+            "--data FOLDER of train, search, study, shrink and few-labels)"
         )
     return root
 

@@ -256,15 +256,15 @@ class DataConfig(Schema):
         paths = [str(self.root / name) for name in as_list(files)]
         if self.fetch and (absent := [path for path in paths if not all(map(os.path.isfile, files_of(path)))]):
             raise DataError(
-                f"{absent[0]}: no such file; --data names the folder that holds those of the data sets, such as "
-                f"FOLDER in FOLDER/{as_list(files)[paths.index(absent[0])]}; or fetch them: glassformer data fetch "
+                f"{absent[0]}: no such file; --data (data.folder in the configuration) names the folder that holds those "
+                f"of the data sets, such as FOLDER in FOLDER/{as_list(files)[paths.index(absent[0])]}; or fetch them: glassformer data fetch "
                 f"{' '.join(as_list(self.fetch))}"
             )
         if self.folder and not self.root.is_dir() and not all(map(os.path.isabs, as_list(files))):
             named = "" if files == "." else f" ({', '.join(as_list(files))})"
             raise DataError(
                 f"{self.root}: no such folder, which is to hold the data{named}; the first lines of an example say "
-                "where they come from; --data names another folder"
+                "where they come from; --data (data.folder in the configuration) names another folder"
             )
         rows = read_rows(paths, **self.format)
         return RelabelledRows(rows, self._label_column(rows), self.rename) if self.rename else rows

@@ -37,6 +37,22 @@ def with_values(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     return changed
 
 
+def set_data(values: dict[str, Any], path: str, files: Sequence[str]) -> None:
+    """Set the files of a configuration; a folder, where its files are in one, takes the place of that folder.
+
+        data: {fetch: emotion, train: emotion/train.txt.gz}, and --data FOLDER        FOLDER/emotion/train.txt.gz
+
+    Raises: ConfigError: as `set_value`.
+    """
+    known = values.get("data")
+    in_a_folder = isinstance(known, dict) and bool(known.get("fetch") or known.get("folder"))
+    if len(files) == 1:
+        folder = in_a_folder and Path(files[0]).is_dir()
+        set_value(values, "data.folder" if folder else path, files[0])
+    elif files:
+        set_value(values, path, list(files))
+
+
 OPTIMISATION, RUN = "Optimisation", "Run"
 TRAINING = ("epochs", "steps", "learning_rate", "batch_size", "precision", "seed", "dry_run")
 PATHS = {
@@ -87,13 +103,7 @@ class TrainOptions(Schema):
         named = {name: list(x) if isinstance(x, tuple | list) else x for name, x in given(self).items()}
         for name in named.keys() & PATHS.keys() - {"data"}:
             set_value(values, PATHS[name], named[name])
-        if len(self.data) == 1:
-            known = values.get("data")
-            in_a_folder = isinstance(known, dict) and bool(known.get("fetch") or known.get("folder"))
-            folder = in_a_folder and Path(self.data[0]).is_dir()
-            set_value(values, "data.folder" if folder else PATHS["data"], self.data[0])
-        elif self.data:
-            set_value(values, PATHS["data"], list(self.data))
+        set_data(values, PATHS["data"], self.data)
         for role, name in self.columns.items():
             set_value(values, f"data.columns.{role}", name)
         for path, value in self.settings.items():
@@ -136,6 +146,7 @@ class SearchOptions(Schema):
     """Values in place of those of a search's configuration."""
 
     trials: Annotated[Count | None, Doc("Total number of trials, including those of an interrupted search.")] = None
+    data: Annotated[str | None, Doc("Folder of the data files. Default: the configuration's.")] = None
     output: Annotated[str | None, Doc("Output folder of the search.")] = None
 
     def folder(self, values: Mapping[str, Any]) -> Path:

@@ -12,7 +12,7 @@ from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.schema import Count, Doc, NonNegative, Schema
 from glassformer.reports.page import check_html_path
-from glassformer.runs.options import Seeds, set_value
+from glassformer.runs.options import Seeds, set_data, set_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,11 @@ class FewLabelsOptions(Schema):
     columns: ColumnMapping = field(default_factory=dict)
     data: Annotated[
         Sequence[str],
-        Doc("File of labelled rows; rows whose label is empty count as unlabelled; repeatable.", DATA),
+        Doc(
+            "File of labelled rows; rows whose label is empty count as unlabelled; repeatable. With data.fetch or "
+            "data.folder in the configuration: also the folder that holds its files.",
+            DATA,
+        ),
     ] = ()
     unlabelled: Annotated[Sequence[str], Doc("File of rows without labels; repeatable.", DATA)] = ()
     test: Annotated[
@@ -86,7 +90,7 @@ class FewLabelsOptions(Schema):
             reading: how the files of these options are read
         """
         named: dict[str, Any] = {"model": self.model, "output": self.output}
-        named |= {"data.train": [*self.data] or None, "data.validation": [*self.test] or None}
+        named |= {"data.validation": [*self.test] or None}
         named |= {"few_labels.unlabelled": [*self.unlabelled] or None, "few_labels.separator": self.separator}
         named |= {"few_labels.labels": None if self.labels is None else [*self.labels]}
         named |= {"few_labels.max_tokens": self.max_tokens}
@@ -94,6 +98,7 @@ class FewLabelsOptions(Schema):
         for path, value in named.items():
             if value is not None:
                 set_value(values, path, value)
+        set_data(values, "data.train", self.data)
         if self.data and reading:
             set_value(values, "data.format", dict(reading))
         for role, column in self.columns.items():

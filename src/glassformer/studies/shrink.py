@@ -36,7 +36,7 @@ from glassformer.files.schema import Allowed, Count, NonNegative, Schema, parse
 from glassformer.hub import resolve
 from glassformer.reports.report import plain
 from glassformer.reports.table import byte_amount
-from glassformer.runs.config import RunConfig, config_values, parse_config
+from glassformer.runs.config import RunConfig, as_list, config_values, parse_config
 from glassformer.runs.data import read_splits, read_usable, sample_rows
 from glassformer.runs.folder import CONFIG, MODEL, read_config, run_name, seed_folder
 from glassformer.studies.cells import Cell, CellResult, scored
@@ -549,13 +549,21 @@ def _configured(
     merged = {**known, **values, "model": str(folder), "scratch": None, "method": None}
     merged["output"] = values.get("output") or f"runs/{Path(model).name}-shrunk"
     merged["data"] = {**known.get("data", {}), **(values.get("data") or {})}
-    if options.data:
+    if _hold_data_sets(merged["data"], options.data):
+        merged["data"]["folder"] = options.data[0]
+    elif options.data:
         merged["data"] |= {"validation": list(options.data), "validation_format": dict(reading)}
     if not is_run and "task" not in merged:
         raise ConfigError(f"{model}: is no run folder; name the task of the model: task= classify")
     if not (has_train := merged["data"].get("train") is not None):
         merged["data"]["train"] = merged["data"].get("validation") or []
     return folder, parse_config({name: x for name, x in merged.items() if x is not None}), has_train
+
+
+def _hold_data_sets(data: Mapping[str, Any], files: Sequence[str]) -> bool:
+    """Whether the files of an option are one folder, with the data sets of a configuration in it."""
+    names = as_list(data.get("fetch") or [])
+    return len(files) == 1 and bool(names) and all((Path(files[0]) / name).is_dir() for name in names)
 
 
 def shrink(

@@ -19,7 +19,7 @@ from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.runs.config import parse_config
 from glassformer.runs.folder import read_config
-from glassformer.runs.options import SearchOptions, SearchPlan, with_values
+from glassformer.runs.options import SearchOptions, SearchPlan, set_value, with_values
 from glassformer.runs.several import refuse_runs
 from glassformer.tasks.metrics.metric import greater_is_better
 from glassformer.tasks.registry import task_class
@@ -52,6 +52,8 @@ def search_config(
     plan = parse(SearchPlan, values.pop("search", None) or {}, "search")
     folder = options.folder(values)
     refuse_runs(values, "a search")
+    if options.data is not None:
+        set_value(values, "data.folder", options.data)
     base = parse_config({**values, "output": str(folder)})
     if base.data.validation is None:
         raise ConfigError(
