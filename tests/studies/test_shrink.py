@@ -163,6 +163,9 @@ def test_a_machine_that_slows_down_slows_no_variant(run: Path, tmp_path: Path, m
         assert x.costs["latency"].value == pytest.approx(1) == x.costs["speed"].value
         assert x.costs["p95"].value == pytest.approx(1), x.levels
     assert not report.facts["refused"]  # 3 ms by the clock alone
+    speed = report.points[1].costs["speed"]
+    assert speed.low == pytest.approx(1) == speed.high and "None is smaller or faster" in report.facts["finding"]
+    assert any("no faster than the original on this machine: first (1.00 [1.00, 1.00] ×)" in x for x in report.notes)
 
 
 def test_the_same_command_repeats_nothing_and_another_setting_only_what_it_changes(run: Path, tmp_path: Path) -> None:

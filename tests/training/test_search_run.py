@@ -15,6 +15,7 @@ from glassformer.runs.options import SearchOptions
 from glassformer.training.search_run import search_config
 from tests.e2e.tiny_runs import tiny_run
 
+
 def test_the_data_of_a_search_may_be_in_another_folder(tmp_path: Path) -> None:
     values = tiny_run(tmp_path, label="label", steps=1)
     values["data"] |= {"fetch": "emotion", "train": "rows.csv"}

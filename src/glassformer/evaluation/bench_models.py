@@ -48,7 +48,7 @@ from glassformer.reports.table import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG, run_name
 from glassformer.tasks.base import Task, metrics_of
-from glassformer.tasks.metrics.metric import Bootstrap, differences, greater_is_better, intervals
+from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.registry import task_name
 from glassformer.tasks.types import Prediction
 
@@ -142,6 +142,7 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
                 measured.append(own.metrics)
                 scored: dict[str, Any] = {"metrics": intervals(own.metrics), "differences": apart, "rows": len(rows)}
                 costs: dict[str, Any] = {"cost": own.cost, "latency": own.latency, "seconds_per_row": own.seconds}
+                costs["speed"] = own.speed
                 as_stored = precision is None or (options.precision is None and len(opened) > 1)
                 shown = name if as_stored else f"{name}, {precision}"
                 systems.append(ComparedSystem(name=shown, **costs, **scored))
@@ -225,7 +226,8 @@ class Measured:
 
     seconds: of a row, predicted in batches
     predictions: of all rows
-    speed: how many times as fast as the system that it was timed next to, by the medians of single rows
+    speed: how many times as fast as the system that it was timed next to, by the medians of single rows, with the
+        interval of a bootstrap over these rows
     """
 
     cost: Cost
@@ -233,7 +235,7 @@ class Measured:
     metrics: Bootstrap
     seconds: float
     predictions: Sequence[Prediction]
-    speed: float = 1.0
+    speed: Interval
 
 
 def measure(
@@ -267,10 +269,12 @@ def measure(
             prepare(network, precision)
         if timed is None:
             latency, drift = LatencySummary.measure(single_rows(task, sample, numbers), WARM_UP, sample=True), 1.0
+            speed = Interval(1.0)
         else:
             own, its = _timed_in_turn([task, _ready(timed, network)], sample, numbers)
             drift = float(np.median(its)) / timed.latency
             latency = LatencySummary.of([time / drift for time in own], sample=True)
+            speed = speed_of(own, its)
         advance(WARM_UP + runs)
         start = perf_counter()
         predictions = list(task.predict(rows, advance))
@@ -283,8 +287,21 @@ def measure(
     files = Path(folder).rglob("*") if folder else ()
     size = sum(file.stat().st_size for file in files if file.suffix in WEIGHT_FILES)
     cost = Cost(bytes=size, weights=weights, precision=precision, flops=flops, read=read)
-    speed = 1.0 if timed is None else timed.latency / latency.p50
     return Measured(cost, latency, metrics_of(task, predictions), seconds, predictions, speed)
+
+
+def speed_of(own: Sequence[float], its: Sequence[float]) -> Interval:
+    """How many times as fast one system is as another by the times of the same rows: the ratio of the medians."""
+    times, draw = np.array([its, own]), np.random.default_rng(0)  # [2, N]
+
+    def ratio(chosen: np.ndarray) -> float:
+        its_median, own_median = np.median(chosen, axis=1)
+        return float(its_median / own_median)
+
+    if (count := times.shape[1]) < 2:
+        return Interval(ratio(times))
+    resampled = [ratio(times[:, draw.integers(count, size=count)]) for _ in range(RESAMPLES)]
+    return Interval(ratio(times), *map(float, np.quantile(resampled, [0.025, 0.975])))
 
 
 def _ready(system: TimedSystem, network: nn.Module) -> Task:

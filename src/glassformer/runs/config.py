@@ -256,9 +256,9 @@ class DataConfig(Schema):
         paths = [str(self.root / name) for name in as_list(files)]
         if self.fetch and (absent := [path for path in paths if not all(map(os.path.isfile, files_of(path)))]):
             raise DataError(
-                f"{absent[0]}: no such file; --data (data.folder in the configuration) names the folder that holds those "
-                f"of the data sets, such as FOLDER in FOLDER/{as_list(files)[paths.index(absent[0])]}; or fetch them: glassformer data fetch "
-                f"{' '.join(as_list(self.fetch))}"
+                f"{absent[0]}: no such file; --data (data.folder in the configuration) names the folder that holds "
+                f"those of the data sets, such as FOLDER in FOLDER/{as_list(files)[paths.index(absent[0])]}; or fetch "
+                f"them: glassformer data fetch {' '.join(as_list(self.fetch))}"
             )
         if self.folder and not self.root.is_dir() and not all(map(os.path.isabs, as_list(files))):
             named = "" if files == "." else f" ({', '.join(as_list(files))})"

@@ -61,12 +61,14 @@ class CellResult:
     """The result of a cell, as it is kept: see `scored`.
 
     scores: metric → its value, and that of each resample of the rows; the main one first
+    intervals: of costs that were measured row by row
     tables: what was done in the cell, for the page of the report
     note: what one has to know of it, for the report
     """
 
     scores: dict[str, ResampledScore]
     costs: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
     rows: str = ""
     baselines: dict[str, Interval] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)

@@ -176,7 +176,7 @@ class PlannedStudy(Report, kind="planned-study", version=2):
 class StudyPoint:
     """A combination of levels: of one seed a cell, or over all its seeds.
 
-    costs: of several seeds the mean, with the least and the most
+    costs: of several seeds the mean, with the least and the most; of one, with the interval over rows if it has one
     baselines: name → the main metric
     beyond: the paired difference of the main metric to the combination of `against`, where there is one
     folder: of a cell, in that of the study

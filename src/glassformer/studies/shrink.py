@@ -27,7 +27,7 @@ from glassformer.data.sequence import RowSequence
 from glassformer.engine.prepare import PRECISIONS, usual_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.evaluation.bench_models import Measured, TimedSystem, measure
-from glassformer.evaluation.compare.best_value import Costed, best_value
+from glassformer.evaluation.compare.best_value import Costed, best_value, is_faster
 from glassformer.evaluation.compare.costs import WARM_UP
 from glassformer.evaluation.error_analysis.errors import lost_tables
 from glassformer.evaluation.runs import check_network, open_run
@@ -55,8 +55,6 @@ WORK = ".work"
 """Folder of trainings that are not finished, in the output."""
 VARIANT_NAME = re.compile(r"\w[\w.+-]*")
 """Of a variant, and of its folder."""
-NO_FASTER = 1.02
-"""Times as fast: less is within what two timings of one model differ by."""
 UNITS: Mapping[str, float] = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 TIMES: Mapping[str, float] = {"MS": 1.0, "S": 1e3}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
@@ -395,7 +393,7 @@ class ShrinkEvaluator(Evaluator):
         costs = {
             "bytes": cost.bytes,
             "latency": latency.p50,
-            "speed": measured.speed,
+            "speed": measured.speed.value,
             "p95": latency.p95,
             "throughput": 1 / measured.seconds,
             "ram": cost.weights,
@@ -403,7 +401,8 @@ class ShrinkEvaluator(Evaluator):
             "flops": cost.flops,
         }  # what a narrow terminal shows first
         known = {name: float(value) for name, value in costs.items() if value is not None}
-        return scored(measured.metrics, known, rows=self.validation.fingerprint)
+        result = scored(measured.metrics, known, rows=self.validation.fingerprint)
+        return replace(result, intervals={"speed": measured.speed})
 
     # ---------------------------------------------------------------------------------------------------- the gate
 
@@ -455,8 +454,8 @@ class ShrinkEvaluator(Evaluator):
 
     def _slower(self, report: StudyReport) -> list[str]:
         """Which variants are not faster than the original, with the figures, in a sentence."""
-        speeds = {x.levels[VARIANT]: x.costs["speed"].value for x in report.points if x.levels[VARIANT] != ORIGINAL}
-        slow = [f"{name} ({speed:.2f} ×)" for name, speed in speeds.items() if speed < NO_FASTER]
+        speeds = {x.levels[VARIANT]: x.costs["speed"] for x in report.points if x.levels[VARIANT] != ORIGINAL}
+        slow = [f"{name} ({speed.written(2)} ×)" for name, speed in speeds.items() if not is_faster(speed)]
         return [f"no faster than the original on this machine: {', '.join(slow)}"] * bool(slow)
 
     @property
@@ -470,7 +469,7 @@ class ShrinkEvaluator(Evaluator):
         written = {name for name in self.variants if any(x.relative_to(self.output).parts[0] == name for x in passed)}
         differences = {x.second: x.difference for x in report.effects if x.metric == report.metric}
         own = [
-            Costed(str(name), differences.get(str(name)), x["bytes"].value, x["latency"].value)
+            Costed(str(name), differences.get(str(name)), x["bytes"].value, x["latency"].value, x["speed"])
             for name, x in costs.items()
             if name == ORIGINAL or name in written
         ]

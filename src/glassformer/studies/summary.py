@@ -70,6 +70,12 @@ class _Group:
     def point(self, metrics: Sequence[str], over: str | None) -> StudyPoint:
         costs: dict[str, list[float]] = {}
         baselines: dict[str, list[Interval]] = {}
+        (first, *others) = self.results.values()
+
+        def spread(name: str, values: list[float]) -> Interval:
+            ends = [min(values), max(values)] if len(values) > 1 else []
+            return first.intervals[name] if not others and name in first.intervals else Interval(fmean(values), *ends)
+
         for result in self.results.values():
             for name, cost in result.costs.items():
                 costs.setdefault(name, []).append(cost)
@@ -79,7 +85,7 @@ class _Group:
             levels=self.levels,
             seeds=list(self.results),
             metrics={name: self.interval(name, over) for name in metrics},
-            costs={name: Interval(fmean(x), *([min(x), max(x)] if len(x) > 1 else [])) for name, x in costs.items()},
+            costs={name: spread(name, x) for name, x in costs.items()},
             baselines={name: mean_over_seeds(x) for name, x in baselines.items()},
         )
 

@@ -23,6 +23,17 @@ def test_the_smallest_and_the_fastest_that_are_not_worse() -> None:
     assert "int8 is the smallest and the fastest (24.0 MB instead of 91.0 MB, 1.14 × as fast, f1 -0.001" in alone
 
 
+def test_what_is_faster_by_chance_is_not_called_faster() -> None:
+    def timed(latency: float, speed: Interval | None) -> Costed:
+        return Costed("half", Interval(0.0, 0.0, 0.0), 92e6, latency, speed)
+
+    for slow in (timed(7.9, None), timed(6.0, Interval(1.33, 0.98, 1.6)), timed(7.9, Interval(1.01, 1.005, 1.02))):
+        assert best_value(FIRST, [slow], "f1", higher=True).startswith("None is smaller or faster than original")
+        # the one that is named is of those that are faster, though another has the lowest latency
+        both = best_value(FIRST, [slow, timed(7.0, Interval(1.14, 1.1, 1.2))], "f1", higher=True)
+        assert "half is the fastest (1.14 × as fast" in both
+
+
 def test_where_lower_is_better_a_rise_is_worse() -> None:
     risen = Costed("risen", Interval(0.02, 0.01, 0.03), 5e6, 1.0)
     assert "pruned is the smallest" in best_value(FIRST, [risen, WORSE], "loss", higher=False)

@@ -14,7 +14,7 @@ from torch import nn
 from glassformer import load
 from glassformer.cli.app import main
 from glassformer.engine.prepare import prepare, prepared_precision
-from glassformer.evaluation.bench_models import bench
+from glassformer.evaluation.bench_models import bench, speed_of
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.comparison import Comparison
 from glassformer.evaluation.compare.costs import LatencySummary, read_bytes, row_flops, weight_bytes
@@ -42,6 +42,15 @@ def test_latency_is_what_numpy_says() -> None:
     assert LatencySummary.of([500.0], sample=True).std == 0
 
 
+def test_the_speed_of_rows_that_were_timed_in_turn() -> None:
+    own = np.random.default_rng(1).uniform(1, 2, 50)
+    exact = speed_of(own.tolist(), (1.5 * own).tolist())  # each row in two thirds of the time
+    assert (exact.value, exact.low, exact.high) == (pytest.approx(1.5),) * 3
+    noisy = speed_of(own.tolist(), own[::-1].tolist())
+    assert noisy.value == pytest.approx(1) and noisy.low is not None and noisy.high is not None
+    assert 0.7 < noisy.low < 1 < noisy.high < 1.5 and speed_of([2.0], [3.0]).low is None
+
+
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
 def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
@@ -66,7 +75,9 @@ def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.Mo
     first, second, same, last = costs.systems
     assert [one.name for one in costs.systems] == ["run, fp32", "run, bf16", "model, fp32", "model, bf16"]
     assert first.differences == {} and first.metrics == same.metrics
-    assert first.latency is not None and first.latency.runs == 5
+    assert first.latency is not None and first.latency.runs == 5 and first.speed is not None and first.speed.value == 1
+    assert second.latency is not None and second.speed is not None and second.speed.low is not None
+    assert second.speed.value == pytest.approx(first.latency.p50 / second.latency.p50)
     assert same.differences["f1_weighted"].value == 0 and second.metrics == last.metrics
     assert first.cost.bytes == (run / "model" / "model.safetensors").stat().st_size
     assert first.cost.weights is not None and first.cost.weights < first.cost.bytes and first.cost.precision == "fp32"

@@ -25,12 +25,14 @@ class Costed:
     difference: paired; None = it is the first, or was measured on other rows, and is left out
     bytes: on disk
     latency: of a row, in milliseconds
+    speed: how many times as fast as the first; None = by the latencies, without an interval
     """
 
     name: str
     difference: Interval | None
     bytes: float | None
     latency: float | None
+    speed: Interval | None = None
 
     def is_worse(self, higher: bool) -> bool:
         """Whether its whole interval is on the worse side; a difference without an interval counts by its value."""
@@ -41,6 +43,13 @@ class Costed:
 
 
 SMALLER, FASTER = "smallest", "fastest"
+NO_FASTER = 1.02
+"""Times as fast: less is within what two timings of one model differ by."""
+
+
+def is_faster(speed: Interval) -> bool:
+    """Whether a speed is above 1 beyond chance: all of its interval, and by more than timings differ."""
+    return (speed.value if speed.low is None else speed.low) > 1 and speed.value >= NO_FASTER
 
 
 def best_value(first: Costed, others: Sequence[Costed], metric: str, *, higher: bool) -> str:
@@ -59,11 +68,14 @@ def best_value(first: Costed, others: Sequence[Costed], metric: str, *, higher: 
     if not equal:
         every = "it is" if len(others) == 1 else "every other is"
         return f"None is as good as {first.name} by the {metric}: {every} worse, beyond chance."
+    speeds = {x.name: x.speed or Interval((first.latency or 0) / (x.latency or math.inf)) for x in equal}
     parts, best = list[str](), dict[str, Costed]()
     for word, cost in known.items():
-        one = min(equal, key=lambda x: cost(x) or math.inf)
-        if (cost(one) or 0) < (cost(first) or 0):
-            best[word] = one
+        cheaper_ones = [
+            x for x in equal if (is_faster(speeds[x.name]) if word == FASTER else (cost(x) or 0) < (cost(first) or 0))
+        ]
+        if cheaper_ones:
+            best[word] = min(cheaper_ones, key=lambda x: cost(x) or math.inf)
     if not best:
         cheaper = " or ".join({SMALLER: "smaller", FASTER: "faster"}[word] for word in known)
         return f"None is {cheaper} than {first.name} without a worse {metric}, beyond chance."
@@ -72,8 +84,8 @@ def best_value(first: Costed, others: Sequence[Costed], metric: str, *, higher: 
         facts = []
         if SMALLER in words and one.bytes and first.bytes:
             facts.append(f"{byte_amount(one.bytes)} instead of {byte_amount(first.bytes)}")
-        if FASTER in words and one.latency and first.latency:
-            facts.append(f"{first.latency / one.latency:.3g} × as fast")
+        if FASTER in words:
+            facts.append(f"{speeds[one.name].value:.3g} × as fast")
         assert one.difference is not None
         facts.append(f"{metric} {one.difference.written(3, signed=True)}")
         parts.append(f"{one.name} is the {' and the '.join(words)} ({', '.join(facts)})")

@@ -32,6 +32,7 @@ class ComparedSystem:
     seconds_per_row: of its predictions
     words: of a generated text, on average
     cost, latency: where they are known
+    speed: how many times as fast as the first system, where they were timed in turn
     """
 
     name: str
@@ -45,6 +46,7 @@ class ComparedSystem:
     words: float | None = None
     cost: Cost = field(default_factory=Cost)
     latency: LatencySummary | None = None
+    speed: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class Comparison(Report, kind="comparison"):
         if runs[:1] != self.systems[:1] or any(one.latency is None for one in runs):
             return ""
         costed = [
-            Costed(one.name, one.differences.get(self.metric), one.cost.bytes, one.latency.p50)
+            Costed(one.name, one.differences.get(self.metric), one.cost.bytes, one.latency.p50, one.speed)
             for one in runs
             if one.latency is not None
         ]
