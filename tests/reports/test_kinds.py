@@ -6,10 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glassformer.errors import DataError
+from glassformer.files.lazy import imported
 from glassformer.inspect import ram, sizes, summary
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
@@ -19,7 +22,8 @@ from glassformer.inspect.families import family_table
 from glassformer.lessons.walkthrough import masks
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
-from glassformer.reports.page import report_page
+from glassformer.reports.kinds import KINDS, PlainReport, is_report, read_reports
+from glassformer.reports.page import report_data, report_page
 from glassformer.reports.report import Report
 from tests.e2e.tiny_models import make_folder
 from tests.project.report_kinds import PAGE, page_with, report_classes
@@ -72,7 +76,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     }
 
 
-KINDS = (
+KINDS_OF_SESSIONS = (
     "model-sizes", "model-families", "memory", "model-summary",
     "overview", "trace", "generated-texts", "generation-trace", "lesson-step",
     "lens", "attribution", "similarity", "contextual-embeddings", "layer-curve", "cosines", "senses", "word-study",
@@ -81,11 +85,45 @@ KINDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS_OF_SESSIONS)
 def test_a_report_of_a_session_is_strict_json_with_kind_and_version(reports: dict[str, Any], kind: str) -> None:
     values = json.loads(json.dumps(reports[kind].to_dict(), allow_nan=False))
     assert (values["kind"], values["version"]) == (kind, 1)
     assert len(values) > 2 and str(reports[kind])
+
+
+def test_the_kinds_that_are_read_back_are_those_of_their_classes() -> None:
+    assert all(kind == imported(KINDS[kind]).KIND for kind in KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_SESSIONS)
+def test_each_kind_has_a_page_of_its_json(reports: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    """As its class draws it, where its JSON has all that this needs; else as names, values and tables."""
+    report, several = reports[kind], tmp_path / "several.json"
+    report.save(tmp_path / "one.json")
+    several.write_text(json.dumps([report.to_dict(), {**report.to_dict(), "out": "page.html"}]))
+    assert is_report(tmp_path / "one.json") and is_report(several)
+    one, *_, other = [*read_reports(tmp_path / "one.json"), *read_reports(several)]
+    assert report_data(one) == report_data(type(report).from_dict(report.to_dict()) if kind in KINDS else one)
+    assert type(one) is type(other) is (type(report) if kind in KINDS else PlainReport)
+    shown, told = json.dumps(report_data(one)), {"kind", "version", "caption", "finding", "notes"}
+    assert kind in KINDS or all(f'"{name}"' in shown for name in report.to_dict() if name not in told)
+
+
+def test_what_is_no_report_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for text, message in (
+        ("[1]", "this JSON is no report: it has no 'kind'"),
+        ('{"kind": 3}', "this JSON is no report"),
+        ('{"kind": "memory", "version": 9}', "it was written by a later Glassformer; update this one"),
+        ('{"kind": "memory", "version": 1}', "is missing"),
+        ('{"kind": "memory", "version": 1', "is not valid JSON"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_reports(path)
+    path.write_text('[{"kind": "a", "text": "rows of data have such a column too"}]')
+    assert not is_report(path) and not is_report(tmp_path) and not is_report(tmp_path / "y.json")
 
 
 EVIL = "<script>alert(1)</script> \u202e\x1b[2J=1+1 \ud800\0"
@@ -113,7 +151,7 @@ def texts(part: Any, seen: set[int]) -> Iterator[tuple[Any, str, Any]]:
                 yield from texts(value, seen)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS_OF_SESSIONS)
 def test_hostile_texts_are_shown_as_text_in_each_field(reports: dict[str, Any], kind: str) -> None:
     """On the terminal, in a notebook and on a page. What spreadsheets take for a formula: web/test/core/csv.test.ts."""
     report = reports[kind]

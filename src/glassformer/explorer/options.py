@@ -79,6 +79,13 @@ class LookOptions(Serving):
             "says how the explorer opens on a text; give a text, or leave it out for the run",
         )
 
+    def check_report(self) -> None:
+        """Raises: ConfigError: an option of the explorer or of a store, where the page is that of a report."""
+        self._refuse(
+            ("layers", "cap_mb", "view", "layer", "heads", "theme", "corpus", "codec", "reader", "rerank"),
+            "is of the page of a model or a store, and this path is neither; leave it out",
+        )
+
     def check_store(self) -> None:
         """Raises: ConfigError: an option of the explorer, where the page is that of a store of documents."""
         self._refuse(

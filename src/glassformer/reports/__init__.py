@@ -6,4 +6,5 @@ Read in this order:
     table.py      tables as text, Markdown and HTML; counts and bytes as text
     charts.py     line charts, trade-offs and texts side by side, as data · braille.py: line charts in characters
     page.py       the page of a report, and what every HTML page is made of
+    kinds.py      a report read back from its JSON, by its kind
 """

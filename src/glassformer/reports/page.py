@@ -160,11 +160,35 @@ def report_page(*reports: Display, wording: Callable[[str], str] = str) -> str:
     Args:
         wording: of remarks, such as one with options as a command has them
     """
-    title = " · ".join(filter(None, map(_title, reports)))[:MAX_LABEL_CHARACTERS]
+    title = page_title(reports)
     style, script = report_files(reports)
-    frame = (STATIC / "page.css").read_text("utf-8")
+    frame = _static("page.css")
     body = report_part("report", *reports, title=title, wording=wording)
     return page(title, body, style=PLAIN, script=script, packed_style=frame + style)
+
+
+def page_title(reports: Iterable[Display]) -> str:
+    """The title of a page of reports: those of all of them."""
+    return " · ".join(filter(None, map(_title, reports)))[:MAX_LABEL_CHARACTERS]
+
+
+def served_page() -> str:
+    """The page of reports as a server sends it, for any path: its program fetches what is at its path, with a key."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        '<title>Glassformer</title><link rel="stylesheet" href="/page.css"></head>\n'
+        '<body><div id="report"></div><noscript><p>This page is drawn by a script, and scripts are switched off; '
+        "--html writes a file that shows its tables without.</p></noscript>"
+        '<script type="application/json" data-report="report" data-from="/api/report"></script>'
+        '<script src="/page.js"></script></body></html>\n'
+    )
+
+
+def served_files() -> tuple[str, str]:
+    """Style and script of `served_page`."""
+    style, script = report_files(None)
+    return _static("page.css") + style + SCROLLING, script
 
 
 def report_part(name: str, *reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> str:

@@ -6,7 +6,6 @@
  */
 
 import { setFragment, storeItem, storedItem } from "./browser";
-import { pairsOf } from "./url-state";
 
 const NAME = "glassformer-key";
 /** How long to wait for another tab, in ms. */
@@ -14,7 +13,7 @@ const TIMEOUT = 150;
 
 /** Take the key out of the address, or find it; null where there is none. */
 export async function takeToken(): Promise<string | null> {
-  const token = pairsOf(location.hash).get("token");
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token !== null) setFragment("replaceState", location.hash.slice(1).split("&").filter((pair) => !pair.startsWith("token=")).join("&"));
   const stored = token ?? storedItem("sessionStorage", NAME) ?? (await requestToken());
   if (stored !== null) {

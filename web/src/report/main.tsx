@@ -1,6 +1,7 @@
 /** Entry point of the page of reports, and of reports that another page embeds: <div id="X"> with <script data-report="X">. */
 
 import "./report.css";
+import { takeToken } from "../core/access-token";
 import { chosenTheme, keepTheme, nextOf, showTheme } from "../core/theme-choice";
 import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
@@ -48,15 +49,41 @@ function Reports({ data }: { data: PageData }) {
   );
 }
 
+function show(place: HTMLElement, data: PageData): void {
+  const reports = <Reports data={data} />;
+  fill(place, data.page ? <><Bar title={data.title} /><main class="report">{reports}</main></> : reports);
+}
+
 /** Draw what has not been drawn yet. */
 async function draw(): Promise<void> {
   for (const script of document.querySelectorAll<HTMLScriptElement>("script[data-report]")) {
     const place = document.getElementById(script.dataset.report ?? "");
     if (!place || place.dataset.drawn) continue;
     place.dataset.drawn = "";
-    const data = await unpacked(script.textContent ?? "");
-    const reports = <Reports data={data} />;
-    fill(place, data.page ? <><Bar title={data.title} /><main class="report">{reports}</main></> : reports);
+    if (script.dataset.from) await showServed(place, script.dataset.from);
+    else show(place, await unpacked(script.textContent ?? ""));
+  }
+}
+
+/** The reports that the server has for the path of the address, or what it says instead. */
+async function showServed(place: HTMLElement, from: string): Promise<void> {
+  const say = (what: unknown) => fill(place, <><Bar title="Glassformer" /><main class="report">{what as never}</main></>);
+  const fail = (message: string) => say(
+    <>
+      <p class="finding" role="alert">{message}</p>
+      <button onClick={() => void showServed(place, from)}>Try again</button>
+    </>,
+  );
+  say(<p class="heading" role="status">Reading …</p>);
+  try {
+    const answer = await fetch(from + location.pathname, { headers: { authorization: `Bearer ${(await takeToken()) ?? ""}` } });
+    const told = (await answer.json()) as PackedPage & { error?: string };
+    if (!answer.ok) return fail(told.error ?? answer.statusText);
+    show(place, withAxes(told));
+    document.title = told.title || "Glassformer";
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
+    fail("The server does not answer any more: start the command again, and open the address that it prints.");
   }
 }
 

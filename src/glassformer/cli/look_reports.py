@@ -1,0 +1,104 @@
+"""`glassformer look` of what has no text to look into: a run, a study, a search, a data file, the JSON of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import typer
+
+from glassformer.cli.options import in_options
+from glassformer.cli.screen import notes, print_json, progress_of, say, say_saved
+from glassformer.errors import DataError
+from glassformer.explorer.options import LookOptions
+from glassformer.loading import Loading
+from glassformer.progress import spinner
+from glassformer.reports.page import check_html_path, page_path, report_page, write_page
+from glassformer.reports.report import Display
+
+
+def look_at_report(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of a report's JSON, by its kind. Raises: DataError: invalid JSON, or a report of another version."""
+    from glassformer.reports.kinds import read_reports
+
+    _show(lambda where: read_reports(path), path, texts, page, json)
+
+
+def look_at_study(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of a study, from its `study.json`."""
+    look_at_report(str(Path(path) / "study.json"), texts, page, loading, json=json)
+
+
+def look_at_search(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of a hyperparameter search, from its `trials.json`."""
+    look_at_report(str(Path(path) / "trials.json"), texts, page, loading, json=json)
+
+
+def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of `data inspect` of a data file. Raises: DataError: as `inspect_files`."""
+    from glassformer.data.files import inspect_files
+
+    _show(lambda where: [inspect_files([Path(path)])], path, texts, page, json)
+
+
+def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of a run: training curves, report, errors, and the explorer on its best model.
+
+    Raises: ConfigError: an option of the explorer's page, which goes with a text.
+    """
+    from glassformer.cli.errors import evaluated
+    from glassformer.evaluation.error_analysis.served import ServedErrors
+    from glassformer.evaluation.options import RowOptions
+    from glassformer.evaluation.run_page import RunPage, save_run_page
+
+    page.check_run()
+    page.check_model()
+    html = None if page.html is None else page_path(page.html, "run.html")
+    split = evaluated(Path(path), RowOptions())
+    if html is None:
+        with ServedErrors(RunPage(split), split.run.model, page.port, name="run") as served:
+            if json:
+                print_json({"url": served.url, "port": served.port}, indent=None)
+            else:
+                served.show(page.browser)
+                typer.echo("Ctrl-C stops the server")
+            served.wait()
+        return
+    with progress_of("explorer pages") as bar:
+        pages = save_run_page(split, html, bar)
+    if json:
+        print_json({"out": str(html), "pages": pages}, indent=None)
+    else:
+        say_saved(html, pages)
+
+
+def _show(
+    pages: Callable[[str], Sequence[Display]], path: str, texts: list[str], options: LookOptions, json: bool
+) -> None:
+    """Serve the pages of reports until Ctrl-C, or write the first as an HTML file.
+
+    Args:
+        pages: what is at each path of the server; "" = the first page
+    Raises: DataError: a text, which goes with a model. ConfigError: an option of the explorer.
+    """
+    options.check_report()
+    if texts:
+        raise DataError(f"a text is looked at in a model, and {path} is none; name a model before the text")
+    if options.html is not None:
+        check_html_path(options.html)
+    with notes(), spinner("reading"):
+        first = pages("")
+    if options.html is not None:
+        write_page(options.html, report_page(*first, wording=in_options))
+        print_json({"out": str(options.html)}, indent=None) if json else say(f"saved in {options.html}")
+        return
+    with spinner("starting"):
+        from glassformer.explorer.report_server import ReportServer
+
+    with ReportServer(pages, options.port, wording=in_options) as served:
+        if json:
+            print_json({"url": served.url, "port": served.port}, indent=None)
+        else:
+            served.show(options.browser)
+            typer.echo("Ctrl-C stops the server")
+        served.wait()

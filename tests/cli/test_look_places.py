@@ -1,0 +1,118 @@
+"""`glassformer look` of what is no model: what a path is, and the page of each kind, served or as a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.cli.look_places import PLACES, place_of
+from glassformer.files.lazy import imported
+from tests.cli.conftest import Command
+from tests.cli.test_look import api, started
+from tests.reports.packed import data_of
+
+STUDY = Path(__file__).parents[2] / "docs/results/studies/transfer.json"
+SEARCH = {
+    "kind": "search", "version": 1, "metric": "f1", "direction": "maximize", "best": None,
+    "trials": [{"number": 0, "settings": {"rate": 1e-4}, "metrics": {"f1": 0.5}, "state": "complete", "seconds": 1.0},
+               {"number": 1, "settings": {"rate": 1e-3}, "metrics": {"f1": 0.7}, "state": "complete", "seconds": 1.0}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with one path of each kind."""
+    for name, file, text in (
+        ("run", "config.yaml", "task: classify\n"),
+        ("store", "store.json", "{}"),
+        ("study", "study.json", STUDY.read_text("utf-8")),
+        ("search", "trials.json", json.dumps(SEARCH)),
+        (".", "report.json", json.dumps(SEARCH)),
+        (".", "rows.csv", "text,label\ntime flies,a\nfruit flies,b\n"),
+        (".", "rows.json", '[{"kind": "a", "text": "time flies"}]'),
+    ):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / file).write_text(text, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("run", "a run"),
+        ("store", "a store of documents"),
+        ("study", "a study"),
+        ("search", "a search"),
+        ("report.json", "a report"),
+        ("rows.csv", "a data file"),
+        ("rows.json", "a data file"),
+        ("nothing", None),
+        ("../bert-base-uncased", None),
+    ],
+)
+def test_a_path_is_of_one_kind(home: Path, path: str, what: str | None) -> None:
+    place = place_of(str(home / path))
+    assert (place and place.what) == what
+
+
+def test_with_a_text_a_run_is_a_model(home: Path) -> None:
+    assert place_of(str(home / "run"), ["time flies"]) is None
+    assert place_of("postgresql://host/base", ["time flies"]) is not None
+
+
+def test_each_kind_is_shown_by_a_function() -> None:
+    assert all(callable(imported(place.shown_by)) for place in PLACES)
+
+
+@pytest.mark.parametrize(
+    ("path", "finding"),
+    [
+        ("study", "Already with 125 rows of fr"),
+        ("search", "Best: f1 0.7, trial 1"),
+        ("report.json", "Best: f1 0.7, trial 1"),
+        ("rows.csv", "2 rows in rows.csv, 2 classes: 1 problem found."),
+    ],
+)
+def test_each_has_a_page_that_begins_with_its_finding(home: Path, path: str, finding: str, command: Command) -> None:
+    done = command("look", home / path, "--html", home / "page.html")
+    assert (done.returncode, done.stdout) == (0, f"saved in {home / 'page.html'}\n"), done.stderr
+    assert data_of((home / "page.html").read_text("utf-8"))["reports"][0]["finding"].startswith(finding)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rows.csv", "time flies"], "a text is looked at in a model, and"),
+        (["rows.csv", "--layer", "0"], "--layer is of the page of a model or a store, and this path is neither"),
+        (["report.json", "--reader", "MODEL"], "--reader is of the page of a model or a store"),
+        (["report.json", "--html", "page.pdf"], "must end in .html"),
+        (["later.json"], "it was written by a later Glassformer"),
+        (["cut.json"], "is not valid JSON"),
+        (["rows.cvs"], "none of these: a store of documents, a run, a study, a search, a report, a data file"),
+        (["rows.cvs"], "rows.csv"),
+    ],
+)
+def test_what_the_user_can_fix_is_one_line(home: Path, arguments: list[str], message: str, command: Command) -> None:
+    (home / "later.json").write_text(json.dumps({**SEARCH, "version": 2}), "utf-8")
+    (home / "cut.json").write_text(json.dumps(SEARCH)[:-9], "utf-8")
+    done = command("look", home / arguments[0], *arguments[1:], "--no-browser")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_a_report_is_served_to_those_who_have_the_key(home: Path) -> None:
+    with started("look", str(home / "search"), "--no-browser", "--json") as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        assert b'data-from="/api/report"' in api(url, "/")
+        page: dict[str, Any] = json.loads(api(url, "/api/report/"))
+        assert page["page"] and page["title"] == "Search for the highest f1"
+        (home / "search" / "trials.json").write_text(json.dumps({**SEARCH, "trials": SEARCH["trials"][:1]}), "utf-8")  # type: ignore[index] # a list
+        again = json.loads(api(url, "/api/report/"))
+        assert again["reports"][0]["finding"].startswith("Best: f1 0.5"), "it is read again"
+        with pytest.raises(OSError, match="401"):
+            api(url.replace("token=", "token=x"), "/api/report/")
