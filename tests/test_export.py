@@ -13,7 +13,7 @@ from glassformer import ConfigError, Model, UnsupportedError
 from glassformer.export import export_encoder, export_program, export_step
 from glassformer.models import FAMILIES
 from tests.core.small import assert_close, perturbed
-from tests.senses import draw_boxes, draw_fields
+from tests.senses import draw_boxes, draw_fields, with_codebooks
 
 EXPORTED = (2, 7)  # rows, tokens
 OTHERS = ((3, 11), (1, 5), (4, 1))
@@ -60,7 +60,7 @@ def call(model: Model, rows: int, tokens: int) -> dict[str, Tensor]:
         given |= {name: given[name].repeat(1, 3, 1)[:, : tokens + 1] for name in ("visual_feats", "visual_pos")}
         given["visual_attention_mask"] = mask(tokens + 1, 1)
     if "input_ids" in reads:
-        given["input_ids"] = torch.randint(3, 20, (rows, tokens), generator=draw)
+        given["input_ids"] = with_codebooks(model.network, torch.randint(3, 16, (rows, tokens), generator=draw))
         given["attention_mask"] = mask(tokens, tokens // 3)
     if "bbox" in reads:
         given["bbox"] = draw_boxes(config, rows, tokens)

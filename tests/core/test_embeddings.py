@@ -129,6 +129,17 @@ def test_positions_are_counted_past_padding_past_the_cache_and_anew_in_each_text
     assert not torch.equal(embed(ids, Flow(positions=torch.arange(1, 6)[None])), alone)
 
 
+def test_positions_by_ids_count_hidden_tokens_only_where_no_cache_can_follow() -> None:
+    ids, keep = torch.tensor([[7, 8, 3, 4, 0, 5]]), keeps([4], 6, "left")  # hidden: 7 and 8; 0 is padding
+    for masked, expected in ((False, [0, 1, 2, 3, -1, 4]), (True, [-1, -1, 0, 1, -1, 2])):
+        spec = LearnedPositionsSpec(count=10, offset=1, padding=0, masked=masked)
+        embed = Embedding(EmbeddingSpec(vocabulary=50, width=4, positions=spec))
+        assert embed.token_positions(ids, Flow(keep=keep)).tolist() == [expected]
+    cache = KeyValueCache()
+    cache.advance(3)  # 7, 8 and 3
+    assert embed.token_positions(ids[:, 3:], Flow(keep=keep, cache=cache)).tolist() == [[1, -1, 2]]
+
+
 def test_cl_24_dropout_on_the_embedding_in_training_only() -> None:
     embed = perturbed(Embedding(EmbeddingSpec(vocabulary=50, width=256, dropout=0.1)))
     ids = torch.randint(0, 50, (8, 16))

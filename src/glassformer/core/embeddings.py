@@ -33,11 +33,14 @@ class LearnedPositionsSpec(Spec):
 
     padding: the token id that takes no position and reads the row before the first, which is not trained; None = every
         token takes one
+    masked: with `padding`, hidden tokens take none either: as in a decoder, whose cache knows earlier tokens by the
+        mask alone
     """
 
     count: Count
     offset: NonNegativeInt = 0
     padding: NonNegativeInt | None = None
+    masked: bool = False
 
     def make(self, width: int) -> LearnedPositions:
         """The module that this spec describes."""
@@ -215,12 +218,14 @@ class Embedding(Node):
     def token_positions(self, ids: Int[Tensor, "B T"], flow: Flow) -> Int[Tensor, "#B T"]:
         """Position ids of these tokens: as the flow counts them; without padding, where its id takes no position.
 
-        Then masks do not matter, except for tokens in the cache, whose ids are not known any more; and vectors in the
-        place of ids take a position each. Padding is at -1.
+        Then masks matter in decoders alone (`masked`), so that tokens in the cache, whose ids are not known any more,
+        count as in a whole pass; and vectors in the place of ids take a position each. Padding is at -1.
+        Differs: a decoder of the reference library counts hidden tokens, and those of the cache with their padding.
         """
-        padding = self.spec.positions.padding if isinstance(self.spec.positions, LearnedPositionsSpec) else None
+        table, keep = self.spec.positions, flow.keep
+        padding = table.padding if isinstance(table, LearnedPositionsSpec) else None
         if padding is None or flow.positions is not None:
-            positions, table, keep = flow.token_positions(ids), self.spec.positions, flow.keep
+            positions = flow.token_positions(ids)
             given = flow.positions is not None or flow.packing is not None
             if given or table is None or keep is None or keep.shape[1] > 1:
                 return positions
@@ -231,15 +236,17 @@ class Embedding(Node):
             return torch.where(flow.of_new_tokens(keep[:, 0], T), positions, place)
         if ids.is_floating_point():
             return replace(flow, keep=None).token_positions(ids)
-        text = ids != padding
+        text, visible = ids != padding, None if keep is None or keep.shape[1] > 1 else keep[:, 0]  # [B, past + T]
+        if visible is not None and isinstance(table, LearnedPositionsSpec) and table.masked:
+            text = text & flow.of_new_tokens(visible, ids.shape[1])
         counted = text.long().cumsum(1)
         if flow.packing is not None:
             own = flow.token_positions(ids)  # each text begins with the count of those before it
             starts = torch.arange(ids.shape[1], device=ids.device) - own
             counted = counted - functional.pad(counted, (1, 0)).gather(1, starts)
         past: int | Tensor = flow.past
-        if past and flow.keep is not None and flow.keep.shape[1] == 1:
-            past = flow.keep[:, 0, : flow.past].sum(-1, keepdim=True)
+        if past and visible is not None:
+            past = visible[:, : flow.past].sum(-1, keepdim=True)
         return torch.where(text, counted - 1 + past, -1)
 
     def first_segment(self, segments: nn.Embedding) -> Float[Tensor, " D"]:

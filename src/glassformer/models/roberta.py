@@ -22,11 +22,11 @@ KEYS = bert.KEYS.extend(padding=token_id("pad_token_id", 1))
 
 
 def text_spec(c: Values) -> TextSpec:
-    """BERT's spec, with positions that begin behind the padding id."""
+    """BERT's spec, with positions that begin behind the padding id; a decoder's count no hidden token."""
     offset = c.padding + 1
     rows = c.reader.integer("max_position_embeddings", minimum=offset + 1, maximum=MAX_ROWS)
     like_bert = bert.text_spec(c, TextSpec, activation="gelu")  # of the head; `hidden_act` is the blocks'
-    positions = LearnedPositionsSpec(count=rows - offset, offset=offset, padding=c.padding)
+    positions = LearnedPositionsSpec(count=rows - offset, offset=offset, padding=c.padding, masked=c.causal)
     return replace(like_bert, embed=replace(like_bert.embed, positions=positions))
 
 
