@@ -297,7 +297,7 @@ def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadO
     """
     from glassformer.engine.onnx_network import STATES, OnnxNetwork
     from glassformer.engine.onnx_program import OnnxProgram
-    from glassformer.engine.onnx_steps import OnnxSteps
+    from glassformer.engine.onnx_steps import OnnxSteps, reads_past
     from glassformer.weights.onnx_files import checked_weights
 
     if parts.own_head:
@@ -311,7 +311,9 @@ def _run_by_onnx(parts: ModelParts, path: Path, task: str | None, options: LoadO
         parts.report.warnings = warned
     padding = parts.config.get("pad_token_id")
     steps = None
-    if (step := path.with_name(STEP_PROGRAM)).is_file() and step != path:
+    if reads_past(program):
+        steps = OnnxSteps(program)
+    elif (step := path.with_name(STEP_PROGRAM)).is_file() and step != path:
         check_link(path.parent, step)
         steps = OnnxSteps(OnnxProgram(step, checked_weights(step)))
     network = OnnxNetwork(parts.network, program, padding if is_int(padding) else 0, steps)

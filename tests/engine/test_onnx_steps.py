@@ -81,6 +81,78 @@ def test_a_decoder_writes_the_same(stories: Pair, options: dict[str, object]) ->
     assert len({str(text) for text in expected}) == len(PROMPTS)
 
 
+def as_optimum_writes(step: Path, path: Path) -> None:
+    """A step as one file by optimum's names: a mask of all tokens, positions, past_key_values.0.key, …"""
+    import onnx
+    from onnx import TensorProto, helper
+
+    model = onnx.load(step)
+    graph, renamed = model.graph, {"attention_mask": "own_mask"}
+    for i in range(sum(x.name.startswith("keys_") for x in graph.input)):
+        for ours, theirs in (("keys", "key"), ("values", "value")):
+            renamed |= {f"{ours}_{i}": f"past_key_values.{i}.{theirs}", f"new_{ours}_{i}": f"present.{i}.{theirs}"}
+    for node in graph.node:
+        node.input[:] = [renamed.get(x, x) for x in node.input]
+        node.output[:] = [renamed.get(x, x) for x in node.output]
+    for entry in (*graph.input, *graph.output, *graph.value_info):
+        entry.name = renamed.get(entry.name, entry.name)
+    kept = [x for x in graph.input if x.name not in ("own_mask", "past_mask")]
+    sizes = {"attention_mask": ["rows", "total"], "position_ids": ["rows", "tokens"]}
+    masks = [helper.make_tensor_value_info(name, TensorProto.INT64, size) for name, size in sizes.items()]
+    del graph.input[:]
+    graph.input.extend([*kept, *masks])
+    ends = {"zero": 0, "one": 1, "largest": 2**31 - 1}
+    graph.initializer.extend([helper.make_tensor(f"at_{x}", TensorProto.INT64, [1], [n]) for x, n in ends.items()])
+    split = [
+        helper.make_node("Shape", ["past_key_values.0.key"], ["past"], start=2, end=3),
+        helper.make_node("Cast", ["attention_mask"], ["whole_mask"], to=TensorProto.BOOL),
+        helper.make_node("Slice", ["whole_mask", "at_zero", "past", "at_one"], ["past_mask"]),
+        helper.make_node("Slice", ["whole_mask", "past", "at_largest", "at_one"], ["own_mask"]),
+    ]
+    nodes = [*split, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    onnx.save(model, path)
+
+
+@pytest.fixture(scope="module")
+def of_optimum(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Llama as optimum lays it out: one file, whose steps take whole texts too."""
+    copy = tmp_path_factory.mktemp("optimum") / "stories"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.onnx"))
+    as_optimum_writes(folder / "step.onnx", copy / "model.onnx")
+    return copy
+
+
+def test_a_file_of_optimum_with_past_keys_and_values_writes_the_same(
+    original: Path, of_optimum: Path, folder: Path, tmp_path: Path
+) -> None:
+    source, exported = load(original), load(of_optimum)
+    ids = [source.tokenizer(text).input_ids for text in PROMPTS]
+    width = max(map(len, ids))
+    padded = torch.tensor([[0] * (width - len(row)) + row for row in ids])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
+    given = {"attention_mask": mask, "max_new_tokens": 16}
+    for options in ({}, {"use_cache": False}, {"num_beams": 3}, {"prompt_lookup_num_tokens": 3}):
+        assert torch.equal(exported.generate(padded, **given, **options), source.generate(padded, **given, **options))
+    with torch.no_grad():
+        whole, expected = (model(input_ids=padded, attention_mask=mask).logits for model in (exported, source))
+        torch.testing.assert_close(whole[mask.bool()], expected[mask.bool()], atol=1e-4, rtol=1e-4)
+        positions = torch.arange(width)[None]
+        cache = KeyValueCache()
+        kept = exported(input_ids=padded[:1], position_ids=positions, cache=cache).logits
+        torch.testing.assert_close(kept, source(input_ids=padded[:1]).logits, atol=1e-4, rtol=1e-4)
+    # a file whose layers lack values is none
+    import onnx
+
+    shutil.copytree(of_optimum, tmp_path / "copy")
+    model = onnx.load(of_optimum / "model.onnx")
+    model.graph.output.pop()
+    onnx.save(model, tmp_path / "copy" / "model.onnx")
+    with pytest.raises(UnsupportedError, match=r"nor as optimum writes it \(past_key_values\.0\.key, …"):
+        load(tmp_path / "copy")
+
+
 def test_prompts_of_several_lengths(stories: Pair) -> None:
     """Padded on the left, and rows that end before others."""
     source, exported = stories

@@ -62,7 +62,7 @@ class OnnxNetwork(Network):
         self.program, self.padding, self.steps = program, padding, steps
         # In a tuple, so that its parts are no modules of this one: they hold no weights.
         self._described = (described,)
-        known = {*described.READS, *MASKS, "position_ids"}
+        known = {*described.READS, *MASKS, "position_ids", *(self._no_past(0))}
         if other := [name for name in inputs if name not in known]:
             raise UnsupportedError(
                 f"{program.path}: reads {', '.join(map(safe_repr, other))}; a whole forward pass reads "
@@ -131,11 +131,12 @@ class OnnxNetwork(Network):
         """The logits of tokens that follow those of the cache."""
         if flow.tape is not None:
             self.refuse("recorded")
-        if flow.positions is not None:
+        if flow.positions is not None and "position_ids" not in steps.program.inputs:
             raise ConfigError(f"{steps.program.path}: takes no position_ids; leave them out")
         cache = KeyValueCache(lazy=True) if flow.cache is None else flow.cache
         if not self._answers:
-            return Output(logits=steps(batch.input_ids, flow.keep, cache), cache=flow.cache)
+            logits = steps(batch.input_ids, flow.keep, cache, positions=flow.positions)
+            return Output(logits=logits, cache=flow.cache)
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
         return Output(logits=steps(batch.decoder_input_ids, batch.decoder_keep, cache, memory), cache=flow.cache)
 
@@ -164,6 +165,7 @@ class OnnxNetwork(Network):
         if packing is not None:
             batch, flow = self._unpacked(batch, flow)
         given = self._given(batch, flow)
+        given |= self._no_past(len(next(iter(given.values()))))
         results = self.program(given)
         outputs = {name: results[own] for name, own in self._outputs.items()}
         if packing is None:
@@ -174,6 +176,10 @@ class OnnxNetwork(Network):
             name: torch.cat([row[:n] for row, n in zip(x, lengths, strict=True)])[None] if name in joined else x
             for name, x in outputs.items()
         }
+
+    def _no_past(self, rows: int) -> dict[str, Tensor]:
+        """What its program reads of earlier tokens where there are none, if it is that of the steps too."""
+        return self.steps.no_past(rows) if self.steps is not None and self.steps.takes_whole_texts else {}
 
     def _is_by_token(self, name: str, x: Tensor) -> bool:
         """Whether an output has numbers for each token, and not for a text."""
@@ -206,7 +212,7 @@ class OnnxNetwork(Network):
         if flow.positions is not None and "position_ids" not in self.program.inputs:
             raise ConfigError(f"{self.program.path}: takes no position_ids; leave them out")
         given: dict[str, Tensor] = {}
-        for name in self.program.inputs:
+        for name in [x for x in self.program.inputs if x not in self._no_past(0)]:
             if name in MASKS:
                 keep, masked = keeps[name], next(x for n in MASKS[name] if (x := getattr(batch, n)) is not None)
                 given[name] = torch.ones(masked.shape[:2]) if keep is None else keep[:, -1]
