@@ -4,9 +4,10 @@
     python benchmarks/few_labels.py memory --rows 100000
 
 `emotion`: the same encoder (all-MiniLM-L6-v2), the same slices, the same number of pairs, one thread, each fit in a
-process of its own, the two in turn. Ours compares all texts of a batch, 120 pairs for 16 forward passes; SetFit encodes
-both texts of each pair. Times are of the processor, for other work on the machine changes the clock more: learning with
-the head, without loading and without the test. `--default-pairs` gives SetFit its own number (20 iterations) instead.
+process of its own, the two in turn, ours without the names of labels. Ours compares all texts of a batch, 120 pairs for
+16 forward passes; SetFit encodes both texts of each pair. Times are of the processor, for other work on the machine
+changes the clock more: learning with the head, without loading and without the test. `--default-pairs` gives SetFit its
+own number (20 iterations) instead.
 `memory`: the largest resident memory of a fit over that of the loaded encoder; of SetFit, of its pairs alone.
 
 setfit is no dependency: pip install setfit.
@@ -42,7 +43,7 @@ def fit_ours(model: str, texts: list[str], labels: list[str], seed: int, pairs: 
     from glassformer.few_labels import LabelledTexts, Setting, make_method
 
     steps = max(1, round(pairs / (BATCH * (BATCH - 1) / 2)))
-    method = make_method("contrastive", Setting(model=model, seed=seed), steps=steps, epochs=1000)
+    method = make_method("contrastive", Setting(model=model, seed=seed), steps=steps, epochs=1000, names=0)
     labelled = LabelledTexts.of(texts, labels)
     start = time.process_time()
     method.fit(labelled)

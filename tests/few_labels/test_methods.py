@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels import METHODS, LabelledTexts, Method, Setting, find_method, make_method, register
 from glassformer.few_labels.contrastive import balanced_batches, overlap, pair_loss
 from glassformer.few_labels.fine_tuning import FineTuning, FineTuningOptions, steps_of
+from glassformer.few_labels.label_heads import balanced, with_names
 from glassformer.few_labels.method import out_of_fold
 from glassformer.files.schema import Schema
 from tests.few_labels.samples import encoder, one_label, setting, several_labels
@@ -77,6 +78,26 @@ def test_a_label_with_one_row_is_learned_next_to_others(name: str, setting: Sett
         make_method(name, setting, **FAST.get(name, {})).fit(labelled, UNLABELLED).scores(["an arrow", "fruit like"])
     )
     assert scores.shape == (2, 3) and np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", ["embeddings", "contrastive"])
+def test_names_of_labels_are_further_labelled_texts(name: str, setting: Setting) -> None:
+    setting = replace(setting, descriptions={"fruit": "banana"})
+    labelled = LabelledTexts.of(["an arrow", "like flies"], ["time", "fruit"])  # which says nothing of the two
+    texts = with_names(labelled, setting, "an {}")
+    assert texts.texts == ["an arrow", "like flies", "an banana", "an time"]
+    assert texts.labels == ["time", "fruit", "fruit", "time"]
+    method = make_method(name, setting, names=30).fit(labelled)
+    assert method.predict(["time", "banana"]) == ["time", "fruit"]
+    assert make_method(name, setting, names=0).fit(labelled).predict(["an arrow"]) == ["time"]
+    several = make_method(name, setting).fit(several_labels(24))
+    assert several.scores(["time"]).shape == (1, 3) and np.isfinite(several.thresholds).all()
+
+
+def test_every_label_weighs_the_same_in_a_regression_on_vectors() -> None:
+    weights = balanced(np.array([1.0, 1.0, 1.0, 3.0]), np.array([0, 0, 2, 2]))  # of class 1 there is none
+    assert np.allclose(weights, [1.5, 1.5, 0.75, 2.25])
+    assert np.isclose(weights.sum(), 6)
 
 
 @pytest.mark.parametrize("name", ["fine-tuning", "self-training", "uda"])

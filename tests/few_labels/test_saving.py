@@ -22,6 +22,7 @@ SCORERS: list[tuple[str, dict[str, Any]]] = [
     ("naive-bayes", {}),
     ("naive-bayes", {"ngrams": 2}),
     ("logistic-regression", {"ngrams": 2}),
+    ("embeddings", {}),
     ("nearest-neighbours", {}),
     ("label-names", {}),
     ("contrastive", {"steps": 2}),

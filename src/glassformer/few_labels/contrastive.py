@@ -2,14 +2,16 @@
 
     a batch   16 texts, balanced over the labels; every pair of them counts: 16 forward passes are 120 pairs
     loss      (cosine of two vectors − overlap of their labels)², pairs with and without overlap weighing the same
-    head      logistic regression on the vectors
+    head      logistic regression on the vectors; labels weigh the same there too
+    names     the name or description of each label is one more labelled text
 
 Pairs exist for one batch at a time: memory grows with the batch, not with the square of the rows. A label with one row
 has only pairs with other labels, and its text with itself: dropout makes two vectors of it.
 
 Source: Tunstall et al. 2022, "Efficient Few-Shot Learning Without Prompts"; all pairs of a batch: Khosla et al. 2020,
 "Supervised Contrastive Learning"; one text as a pair: Gao et al. 2021, "SimCSE".
-Differs: SetFit lists pairs of rows and encodes both texts of each, which takes memory and 15 times the passes.
+Differs: SetFit lists pairs of rows and encodes both texts of each, which takes memory and 15 times the passes; and it
+uses names of labels only where no text is labelled.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from torch.nn.functional import normalize
 from torch.nn.utils import clip_grad_norm_
 
 from glassformer.engine.encoder import prompted_ids, settings_of
-from glassformer.few_labels.label_heads import LabelHeads
-from glassformer.few_labels.method import Method, out_of_fold
+from glassformer.few_labels.label_heads import NameTemplate, NameWeight, Penalty, regression_on_vectors, with_names
+from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Positive, Schema
 from glassformer.model import Model, load
@@ -34,7 +36,6 @@ from glassformer.reports.table import Table
 from glassformer.tasks.classify.scorer import SentenceVectors, TextScorer
 from glassformer.tasks.embed import pooling_settings
 from glassformer.tasks.embedding_head import EmbeddingHead, LossOptions
-from glassformer.tasks.metrics.scikit_learn import sklearn
 from glassformer.tasks.microbatch import packed_texts
 from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
 from glassformer.training.state import seed_all
@@ -44,13 +45,15 @@ CLIP = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveOptions(Schema):
-    """Length and rate of the tuning, and the penalty of the head."""
+    """Length and rate of the tuning, and the regression on its vectors."""
 
     learning_rate: Annotated[Positive, Doc("Peak learning rate.")] = 5e-5
     batch_size: Annotated[Count, Doc("Texts a step, each of which is compared with all others.")] = 16
     steps: Annotated[Count, Doc("Steps, at most.")] = 60
     epochs: Annotated[Count, Doc("How often each text is read, at most.")] = 30
-    weight: Annotated[Positive, Doc("Inverse of the penalty on large weights of the head (C).")] = 10.0
+    weight: Penalty = 10.0
+    names: NameWeight = 3.0
+    template: NameTemplate = "{}"
 
 
 class ContrastiveTuning(Method[ContrastiveOptions]):
@@ -59,23 +62,16 @@ class ContrastiveTuning(Method[ContrastiveOptions]):
     OPTIONS = ContrastiveOptions
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
-        self.encoder, self.losses = tune_encoder(
-            self.setting.model, labelled, self.options, self.setting.max_tokens, self.setting.seed
-        )
-        vectors = self._vectors(labelled.texts)
-        regression = sklearn("linear_model", "few labels").LogisticRegression(C=self.options.weight, max_iter=1_000)
-        self.heads = LabelHeads(vectors, labelled, regression)
-        if not labelled.several:
-            return None
-        place = {text: i for i, text in enumerate(labelled.texts)}
-
-        # The encoder has seen all texts, so these scores are kinder than those of new texts will be. A tuning for each
-        # fold would take five times as long.
-        def score(part: LabelledTexts, texts: Sequence[str]) -> np.ndarray:
-            own, others = ([place[text] for text in side] for side in (part.texts, texts))
-            return LabelHeads(vectors[own], part, regression).scores(vectors[others])
-
-        return out_of_fold(labelled, self.setting.seed, score)
+        options, setting = self.options, self.setting
+        texts = with_names(labelled, setting, options.template) if options.names else labelled
+        self.encoder, self.losses = tune_encoder(setting.model, texts, options, setting.max_tokens, setting.seed)
+        # The encoder has seen all texts, so scores of folds are kinder than those of new texts will be. A tuning for
+        # each fold would take five times as long.
+        self.heads, scores = regression_on_vectors(
+            self._vectors(texts.texts), texts, len(labelled), weight=options.weight, names=options.names,
+            seed=setting.seed,
+        )  # fmt: skip
+        return scores
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         return self.heads.scores(self._vectors(texts))

@@ -15,7 +15,8 @@ from typing import Annotated
 
 import numpy as np
 
-from glassformer.few_labels.method import Method, Template
+from glassformer.few_labels.label_heads import NameTemplate
+from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Positive, Schema, Share
 from glassformer.tasks.classify.scorer import LinearScores, SentenceVectors, TextScorer
@@ -25,7 +26,7 @@ from glassformer.tasks.classify.scorer import LinearScores, SentenceVectors, Tex
 class LabelNameOptions(Schema):
     """The sentence around a label, and how many labels hold."""
 
-    template: Annotated[Template, Doc("Sentence around the label's name or description, with {} in its place.")] = "{}"
+    template: NameTemplate = "{}"
     scale: Annotated[Positive, Doc("Inverse temperature of the similarities, of a single label.")] = 20.0
     top_k: Annotated[Count, Doc("Of several labels: how many each text gets, unless a threshold is given.")] = 1
     threshold: Annotated[Share | None, Doc("Of several labels: those with this cosine. Default: the first ones.")] = (

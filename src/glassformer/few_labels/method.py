@@ -261,6 +261,7 @@ def out_of_fold(
 METHODS: dict[str, str | type[Method[Any]]] = {
     "naive-bayes": "glassformer.few_labels.counts:NaiveBayes",
     "logistic-regression": "glassformer.few_labels.counts:CountRegression",
+    "embeddings": "glassformer.few_labels.embeddings:EmbeddingRegression",
     "nearest-neighbours": "glassformer.few_labels.neighbours:NearestNeighbours",
     "label-names": "glassformer.few_labels.label_names:LabelNames",
     "entailment": "glassformer.few_labels.entailment:Entailment",

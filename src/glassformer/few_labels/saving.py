@@ -1,7 +1,7 @@
 """Save what a method of few labels has learned: a model folder, or a scorer without pickle.
 
     fine-tuning, domain-adaptation, uda, self-training, …       the network, as any model that was trained to classify
-    naive-bayes, nearest-neighbours, label-names, contrastive   counts or vectors, and scores by them: `TextScorer`
+    naive-bayes, embeddings, nearest-neighbours, contrastive, …   counts or vectors, and scores by them: `TextScorer`
 
 Of several labels, a network answers those above 0.5; thresholds of its method go into the bias of its head.
 """

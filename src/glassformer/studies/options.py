@@ -29,7 +29,7 @@ class StudyOptions(Schema):
             check_html_path(self.html)
 
 
-USUAL_METHODS = ("naive-bayes", "nearest-neighbours", "label-names", "contrastive", "fine-tuning")
+USUAL_METHODS = ("naive-bayes", "embeddings", "nearest-neighbours", "label-names", "contrastive", "fine-tuning")
 """Methods that are compared by default: each needs the sentence encoder alone."""
 
 
@@ -57,7 +57,7 @@ class FewLabelsOptions(Schema):
     model: Annotated[str | None, Doc("Sentence encoder: a folder, or a name.")] = None
     methods: Annotated[
         Sequence[str] | None,
-        Doc("Methods, separated by commas. Default: those of the configuration, or five usual ones."),
+        Doc("Methods, separated by commas. Default: those of the configuration, or six usual ones."),
     ] = None
     labels: Annotated[
         Sequence[int] | None, Doc("Numbers of labels, separated by commas. Default: 8,16,32,64,128,220.")
