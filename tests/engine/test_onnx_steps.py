@@ -153,6 +153,28 @@ def test_a_file_of_optimum_with_past_keys_and_values_writes_the_same(
         load(tmp_path / "copy")
 
 
+def test_two_programs_have_their_weights_once(folder: Path, stories: Pair, tmp_path: Path) -> None:
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    weights = 4 * stories[0].num_parameters()
+    assert weights * 0.95 < sizes["weights.data"] < weights * 1.05
+    for name in ("model.onnx", "step.onnx"):  # the operations alone, as many for large layers
+        assert sizes[name] < 0.5 * weights, name
+    # nor do they tell where the library is on the machine that made them
+    source = str(Path(glassformer.__file__).parent).encode()
+    assert not any(source in path.read_bytes() for path in folder.iterdir())
+    # other weights are another model, though the programs are the same
+    shutil.copytree(folder, tmp_path / "copy")
+    data = tmp_path / "copy" / "weights.data"
+    data.write_bytes(b"\0" * 64 + data.read_bytes()[64:])
+    assert load(tmp_path / "copy").network.fingerprint() != stories[1].network.fingerprint()
+    data.write_bytes(data.read_bytes()[:5_000])
+    with pytest.raises(WeightsError, match=r"'weights\.data', which has 5,000; one of the two files is damaged"):
+        load(tmp_path / "copy")
+    data.unlink()
+    with pytest.raises(WeightsError, match=r"in 'weights\.data', which is not there; copy that file next to it"):
+        load(tmp_path / "copy")
+
+
 def test_prompts_of_several_lengths(stories: Pair) -> None:
     """Padded on the left, and rows that end before others."""
     source, exported = stories

@@ -250,7 +250,8 @@ class OnnxNetwork(Network):
 
     @cached_property
     def _digest(self) -> str:
-        paths = [self.program.path, *([self.steps.program.path] if self.steps is not None and self._answers else [])]
+        programs = [self.program, *([self.steps.program] if self.steps is not None and self._answers else [])]
+        paths = dict.fromkeys(path for program in programs for path in program.files)
         return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest()
 
     def stacks(self) -> dict[str, Stack]:

@@ -38,6 +38,11 @@ class OnnxProgram:
     def __init__(self, path: Path, weights: list[OnnxWeight]) -> None:
         self.path, self.weights = path, weights
 
+    @property
+    def files(self) -> list[Path]:
+        """The file, and those that hold weights of it."""
+        return [self.path, *(self.path.parent / name for name in sorted({x.file for x in self.weights} - {""}))]
+
     @cached_property
     def session(self) -> Any:
         """Raises: WeightsError, UnsupportedError: the runtime cannot run the file, and why."""

@@ -3,6 +3,7 @@
     model.onnx     a forward pass with its head: any encoder, any decoder                inputs as in model(…)
     encoder.onnx   an encoder-decoder's source: keys and values of all layers
     step.onnx      a step of text generation: past keys and values in, those with the new tokens out
+    weights.data   the weights that two of these programs have, once for both
 
 Next to them lie config.json, the tokenizer's files, and those of the processor. Batch size and lengths are free.
 Source: the ONNX standard, operator set 18; PyTorch documentation, "torch.onnx".
@@ -11,11 +12,12 @@ Source: the ONNX standard, operator set 18; PyTorch documentation, "torch.onnx".
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 from torch.utils import _pytree
 
 from glassformer.core.quantised import check_not_quantised
@@ -37,6 +40,8 @@ DTYPES = (torch.float32, torch.float16)
 """What engines compute in."""
 MAX_ONE_FILE_BYTES = 1_500_000_000
 """A protocol buffer holds 2 GB; weights of more go to a second file, model.onnx.data."""
+WEIGHTS, LEAST_SHARED, ALIGNED = "weights.data", 1_024, 64
+"""The file of the weights of two programs; bytes from which a weight is in it; where each begins, in bytes."""
 ROWS, TOKENS, SAMPLES = 2, 4, 1_600
 """Of the example; a size of 1 would be fixed in the program."""
 NEW = "new_"
@@ -78,19 +83,23 @@ def export_folder(model: LoadedModel, folder: str | Path, format: str, **example
     for package in packages:  # before the work
         import_optional(package, package, "onnx", "exporting to ONNX")
     folder, paths = as_path(folder, "folder"), []
-    for name, program in _programs(model, example):
-        with disk_errors(folder, DataError), _quiet():
-            folder.mkdir(parents=True, exist_ok=True)
-            # Written elsewhere first, so that an interrupted export leaves no partial file.
-            with TemporaryDirectory(dir=folder, prefix=".export-") as partial:
-                save(program, Path(partial) / f"{name}{suffix}")
-                for file in Path(partial).iterdir():
-                    os.replace(file, folder / file.name)
-        paths.append(folder / f"{name}{suffix}")
+    with disk_errors(folder, DataError):
+        folder.mkdir(parents=True, exist_ok=True)
+        # Written elsewhere first, so that an interrupted export leaves no partial file.
+        with TemporaryDirectory(dir=folder, prefix=".export-") as partial:
+            for name, program in _programs(model, example):
+                paths.append(Path(partial) / f"{name}{suffix}")
+                with _quiet():
+                    save(program, paths[-1])
+                del program  # else the weights of one are in memory with those of the next
+            if format == "onnx" and len(paths) > 1:
+                _share_weights(paths)
+            for file in Path(partial).iterdir():
+                os.replace(file, folder / file.name)
     dtype = str(model.dtype).removeprefix("torch.")
     own = {key: value for key, value in model.config.items() if key not in ("torch_dtype", "dtype")}
     save_files(model, folder, {**own, "dtype": dtype})
-    return paths
+    return [folder / path.name for path in paths]
 
 
 def example_inputs(model: LoadedModel, *, decoder: bool = True) -> dict[str, Tensor]:
@@ -164,9 +173,13 @@ def _trace(
     """A program. Raises: UnsupportedError: the network branches on numbers, or fixes a size."""
     try:
         with _quiet():
-            return export(model, **example)
+            program = export(model, **example)
     except RuntimeError as problem:  # whatever torch.export cannot follow
         raise UnsupportedError(_refusal(model, problem)) from problem
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # the paths of this machine, which files would hold
+    return program
 
 
 def _refusal(model: LoadedModel, problem: Exception) -> str:
@@ -187,6 +200,30 @@ def _save_onnx(program: ExportedProgram, path: Path) -> None:
         raise UnsupportedError(f"{path.name}: an operation has no ONNX form: {reason[0][:300]}") from problem
     assert made is not None  # None is returned where a file was given
     made.save(path, external_data=size > MAX_ONE_FILE_BYTES)
+
+
+def _share_weights(paths: Sequence[Path]) -> None:
+    """Move the weights of several ONNX files into one next to them, those that are the same in several once."""
+    onnx = import_optional("onnx", "onnx", "onnx", "exporting to ONNX")
+    data, places = paths[0].with_name(WEIGHTS), dict[bytes, int]()  # digest → offset
+    with data.open("wb") as stream:
+        for path in paths:
+            model = onnx.load(str(path))  # with the weights that are in a second file
+            for tensor in model.graph.initializer:
+                raw = onnx.numpy_helper.to_array(tensor).tobytes()
+                if len(raw) < LEAST_SHARED:
+                    continue
+                digest = hashlib.sha256(raw).digest()
+                if digest not in places:
+                    stream.write(bytes(-stream.tell() % ALIGNED))
+                    places[digest] = stream.tell()
+                    stream.write(raw)
+                plain = onnx.TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
+                onnx.external_data_helper.set_external_data(plain, data.name, places[digest], len(raw))
+                plain.ClearField("raw_data")
+                tensor.CopyFrom(plain)
+            path.write_bytes(model.SerializeToString())
+            path.with_name(f"{path.name}.data").unlink(missing_ok=True)  # which the exporter made
 
 
 def _output_names(program: ExportedProgram) -> list[str]:

@@ -29,12 +29,14 @@ class OnnxWeight:
 
     dtype: its name in NumPy, such as "float32" or "int8"
     is_table: whether rows of it are looked up, as those of an embedding
+    file: next to the ONNX file, where its numbers are there; "" = they are in the ONNX file itself
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     is_table: bool
+    file: str = ""
 
 
 def checked_weights(path: Path) -> list[OnnxWeight]:
@@ -52,12 +54,16 @@ def checked_weights(path: Path) -> list[OnnxWeight]:
         raise WeightsError(f"{path}: is no ONNX file, or a damaged one: {problem}; copy it again") from problem
     if not model.HasField("graph") or not model.graph.node or not model.opset_import:
         raise WeightsError(f"{path}: holds no program: the file is cut off, or is no ONNX file; copy it again")
-    for tensor in _tensors(model):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            _check_external(path, tensor, _bytes_of(onnx, tensor))
+    files = {
+        tensor.name: _check_external(path, tensor, _bytes_of(onnx, tensor))
+        for tensor in _tensors(model)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+    }
     tables = _looked_up(model.graph)
     return [
-        OnnxWeight(x.name, tuple(x.dims), _numpy_dtype(onnx, x), x.name in tables and len(x.dims) == 2)
+        OnnxWeight(
+            x.name, tuple(x.dims), _numpy_dtype(onnx, x), x.name in tables and len(x.dims) == 2, files.get(x.name, "")
+        )
         for x in model.graph.initializer
     ]
 
@@ -111,8 +117,8 @@ def _bytes_of(onnx: Any, tensor: Any) -> int:
     return int(count) * int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
 
 
-def _check_external(path: Path, tensor: Any, size: int) -> None:
-    """Raises: WeightsError: the data of a tensor are outside of the file's folder, not there, or too short."""
+def _check_external(path: Path, tensor: Any, size: int) -> str:
+    """The file that the data of a tensor are in. Raises: WeightsError: out of the folder, not there, or too short."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     where, what = entries.get("location", ""), f"{path}: the data of {safe_repr(tensor.name)}"
     parts = {*PurePosixPath(where).parts, *PureWindowsPath(where).parts}
@@ -131,3 +137,4 @@ def _check_external(path: Path, tensor: Any, size: int) -> None:
             f"{what} are {size:,} bytes by its shape, and the file says {safe_repr(length)} at {safe_repr(offset)} of "
             f"{safe_repr(where)}, which has {have:,}; one of the two files is damaged, or of another export"
         )
+    return str(where)
