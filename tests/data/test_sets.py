@@ -205,6 +205,14 @@ def test_issues_are_labelled_or_not(tmp_path: Path, ending: str) -> None:
         read_rows(path, part="labelled", **options)
 
 
+def test_dialogues_and_their_summaries_each_have_a_histogram_of_lengths(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "dialogue": "A: Hi. " * (i + 1), "summary": "A greets."} for i in range(20)]
+    path = written(tmp_path / "train.jsonl", rows)
+    for role, longest in (("source", 40), ("target", 2)):
+        report = inspect_files([path], InspectionOptions(columns={"text": role}), ReadingOptions(kind="samsum"))
+        assert report.files[0].lengths["words"].values.max() == longest and report.charts(), role
+
+
 def test_labelled_issues_are_split_in_halves_and_quarters(tmp_path: Path) -> None:
     labels = list(data_sets()["github_issues"].labels["label"])
     issues = [{**ISSUE, "title": str(i), "labels": [{"name": labels[i % 9]}] if i < 440 else []} for i in range(900)]

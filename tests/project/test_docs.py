@@ -159,6 +159,11 @@ def test_the_glossary_links_terms_of_lectures_to_their_line(term: str) -> None:
     assert CODE_LINK.search(row)
 
 
+def test_what_is_out_of_scope_is_said() -> None:
+    training = " ".join((ROOT / "docs" / "training.md").read_text("utf-8").split())
+    assert "high-level `fit` (Keras on TensorFlow or JAX) is out of scope: it would need" in training
+
+
 def test_blocks_are_found_and_excused() -> None:
     text = (
         "a\n```python\nx = 1\n```\n"
