@@ -74,6 +74,7 @@ def test_few_labels_are_compared_and_unlabelled_rows_used(tmp_path: Path) -> Non
     assert shlex.split(compare) == [
         *("glassformer", "few-labels", "--data", str(path), "--model", ENGLISH, "--output", "runs/rows-few")
     ]
+    assert shlex.split(learn)[6:8] == ["--output", "runs/rows-few-unlabelled"]  # another study than the first
     assert shlex.split(learn)[-2:] == ["--methods", "quick,fine-tuning,domain-adaptation,self-training"]
     # 40 rows of 2 labels are 20 a label, as 80 of the 4 that were measured: nearest is 64
     expected = advice.steps[0].expected

@@ -99,12 +99,16 @@ class AdvisedRows:
         """Whether texts are longer than what methods read by default."""
         return self.facts.words["95%"] > LONG_WORDS
 
-    def compare(self, methods: Sequence[str] | None = None) -> str:
-        """The command that compares methods on the rows; those of a file that has no labels are the unlabelled ones."""
+    def compare(self, methods: Sequence[str] | None = None, ending: str = "few") -> str:
+        """The command that compares methods on the rows; those of a file that has no labels are the unlabelled ones.
+
+        Args:
+            ending: of the output folder: studies of other methods are other studies
+        """
         has_labels, others = "label" in self.facts.columns, [*self.options.unlabelled]
         rows = self if has_labels else replace(self, data=LABELLED)
         command = rows.command(
-            "few-labels", separator=self.options.separator, model=self.model, output=f"runs/{self.folder}-few",
+            "few-labels", separator=self.options.separator, model=self.model, output=f"runs/{self.folder}-{ending}",
             methods=methods, labels=self.sizes,
             max_tokens=LONGEST_TOKENS if self.is_long else None,
         )  # fmt: skip
@@ -251,7 +255,7 @@ def few(rows: AdvisedRows) -> list[AdviceStep]:
         )
         if facts.unlabelled >= ENOUGH_UNLABELLED:
             why = f"{facts.unlabelled:,} rows without a label show the words of your texts, and some methods learn them"
-            command = rows.compare(list(dict.fromkeys([best, "fine-tuning", *SELF_TAUGHT])))
+            command = rows.compare(list(dict.fromkeys([best, "fine-tuning", *SELF_TAUGHT])), "few-unlabelled")
             what = "Learn from the rows without labels too"
             steps.append(AdviceStep(what=what, why=why, expected=_from_unlabelled(rows), command=command))
     more = AdviceStep(what=_more(facts), why=_why_more(rows), expected=_twice(rows))

@@ -146,6 +146,19 @@ def test_a_long_description_has_room_on_a_phone(tab: Tabs, tmp_path: Path) -> No
     assert row.locator("td").nth(1).evaluate("each => getComputedStyle(each).whiteSpace") == "nowrap"
 
 
+def test_a_table_of_two_texts_fits_a_phone(tab: Tabs, tmp_path: Path) -> None:
+    what, why = "4. Then learn from all labels by the best method", "glassformer train --task classify " * 4
+
+    @dataclass(frozen=True, repr=False)
+    class Steps(Compression):
+        def tables(self) -> list[Table]:
+            return [Table(["what to do next", "why, and the command"], [[what, why]], "steps", left=2, longest=500)]
+
+    page = tab(viewport={"width": 390, "height": 900}).goto(write_page(tmp_path / "steps.html", report_page(Steps())))
+    sheet = page.locator(".sheet", has_text="what to do next")
+    assert sheet.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+
+
 def test_bars_are_on_one_scale(tab: Tabs, pages: dict[str, Path]) -> None:
     page = tab().goto(pages["plain"])
     table = page.get_by_role("group", name="accuracy", exact=True)
