@@ -106,6 +106,18 @@ class Derived(Base):
     def __init__(self, model: object, *, names: Sequence[str] = (), how: Mapping[str, Any] | None = None) -> None: ...
 
 
+def test_the_error_of_several_types_names_them_all_or_the_one_that_is_deeper() -> None:
+    for value, said in (
+        ({"name": "n", "files": 5}, "files is 5; it must be a text, or a list"),
+        ({"name": "n", "files": ["a", 5]}, r"files\[1\] is 5; it must be a text"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{said}$"):
+            parse(Outer, value)
+    layers: Any = Annotated[int, at_least(1)] | list[int]
+    with pytest.raises(ConfigError, match=r"^layers is 0; it must be a whole number from 1 up, or a list$"):
+        convert(layers, 0, "layers")
+
+
 def test_keywords_are_converted_by_their_annotations() -> None:
     hints = keyword_types(Derived)
     assert convert(hints["size"], 3.0, "size") == 3 and convert(hints["names"], ("a",), "names") == ["a"]

@@ -366,16 +366,17 @@ def _number(kind: type, value: Any, strict: bool) -> int | float | None:
 
 
 def _convert_union(alternatives: tuple[Any, ...], value: Any, path: str, strict: bool) -> Any:
-    """The first alternative that takes the value; the error is that of the last."""
+    """The first alternative that takes the value; the error names them all, or is that of the last, deeper within."""
     if value is None and type(None) in alternatives:
         return None
-    *others, last = [alternative for alternative in alternatives if alternative is not type(None)]
-    for alternative in others:
+    begin, words = f"{path} is {safe_repr(value)}; it must be ", list[str]()
+    for alternative in [alternative for alternative in alternatives if alternative is not type(None)]:
         try:
             return convert(alternative, value, path, strict=strict)
-        except ConfigError:
-            continue
-    return convert(last, value, path, strict=strict)
+        except ConfigError as error:
+            problem = error
+            words += [str(error).removeprefix(begin)] * str(error).startswith(begin)
+    raise ConfigError(begin + ", or ".join(dict.fromkeys(words))) if str(problem).startswith(begin) else problem
 
 
 def parse_query(cls: type[T], pairs: Iterable[tuple[str, str]]) -> T:
