@@ -8,7 +8,7 @@ first     the log is read and its digest stored; a training stores it itself, at
 again     the digest is read, and what was written since
 tail      the same, 1,000 steps a run later
 page      the HTML page; `again` includes it
-rows      choosing and sorting the 5,000 rows of an errors page, in headless Chromium (with --browser)
+rows      sorting and searching the 100,000 rows of an errors page, in headless Chromium (with --browser)
 """
 
 from __future__ import annotations
@@ -72,18 +72,21 @@ def measure(runs: int, steps: int, folder: Path) -> dict[str, Any]:
 
 SORT = """() => {
     const order = document.querySelector("[name=order]"), start = performance.now();
-    for (const value of ["low", "file", "high"]) {
-        order.value = value;
-        order.dispatchEvent(new Event("input", { bubbles: true }));
-    }
+    const choose = (control, value) => {
+        control.value = value;
+        control.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    for (const value of ["low", "file", "high"]) choose(order, value);
+    for (const text of ["f", "fl", "flies 7", "flies 77"]) choose(document.querySelector("[name=find]"), text);
     return performance.now() - start;
 }"""
 
 
 def sort_rows(folder: Path) -> float:
-    """Seconds in which the page of 5,000 rows is put in three orders."""
-    from glassformer.evaluation.error_analysis.page import ErrorsPage
+    """Seconds in which the page of 100,000 rows is put in three orders, and searched four times."""
+    from glassformer.evaluation.error_analysis.page import EvaluatedRows
     from glassformer.evaluation.evaluate import EvaluationReport
+    from glassformer.reports.page import report_page, write_page
     from glassformer.tasks.metrics.metric import Interval
     from glassformer.tasks.types import Prediction
 
@@ -97,19 +100,19 @@ def sort_rows(folder: Path) -> float:
             correct=i % 2 == 0,
             loss=1 / (i + 1),
         )
-        for i in range(5000)
+        for i in range(100_000)
     ]
     report = EvaluationReport(
         task="classify",
         name="rows",
-        data={"rows": 5000},
+        data={"rows": 100_000},
         metric="accuracy",
         higher=True,
         metrics={"accuracy": Interval(0.5)},
         methods={},
         baselines={},
     )
-    path = ErrorsPage(report, records).save(folder / "rows.html")
+    path = write_page(folder / "rows.html", report_page(EvaluatedRows(report, records)))
     with chromium() as browser:
         page = browser.new_page()
         page.goto(path.as_uri())

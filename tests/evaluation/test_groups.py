@@ -13,14 +13,16 @@ import pytest
 
 from glassformer.data.rows import read_rows
 from glassformer.errors import DataError
-from glassformer.evaluation.error_analysis.page import ErrorsPage
+from glassformer.evaluation.error_analysis.page import EvaluatedRows
 from glassformer.evaluation.evaluate import EvaluationReport
 from glassformer.evaluation.groups import MAX_SHOWN, MIN_ROWS, MetricsByGroup, group_names, metrics_by_group
+from glassformer.reports.page import report_page
 from glassformer.tasks.metrics.metric import BootstrapSums
 from glassformer.tasks.transcribe.scores import scores_of
 from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, classified, report
 from tests.evaluation.made import AccuracyTask
+from tests.reports.packed import data_of
 
 
 class Heard:
@@ -190,6 +192,9 @@ def test_in_a_report_and_on_its_page() -> None:
     assert again == whole and again.groups is not None and again.groups.outliers == [found.groups[0]]
     assert not math.isnan(again.groups.groups[0].metrics["wer"].value)
     assert "by speaker" in str(whole) and "&lt;&lt;/script&gt;" in whole._repr_html_()
-    page = ErrorsPage(whole, records).standalone()
-    assert "by speaker" in page and "is worse than that of all other rows" in page and "<img" not in page
-    assert "by speaker" not in ErrorsPage(report("classify", records), records).standalone()
+    html = report_page(EvaluatedRows(whole, records, groups=[("good",)] * len(records)))
+    (page,) = data_of(html)["reports"]
+    assert any("is worse than that of all other rows" in remark for remark in page["remarks"]) and "<img" not in html
+    assert [table["chooses"] for table in page["tables"] if table["caption"] == "By speaker"] == ["group"]
+    assert (page["browser"]["grouped_by"], page["browser"]["rows"][0]["groups"]) == ("speaker", ["good"])
+    assert "By speaker" not in report_page(EvaluatedRows(report("classify", records), records))

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
 EXCEPTIONS = frozenset(
     """
     cli.study:OnScreen core.codebooks:CodebookEmbeddingSpec core.linearised:FixedScaleLayerNorm
-    core.linearised:FixedScaleRMSNorm evaluation.run_page:RunPage hf.configs:GenerationConfig
+    core.linearised:FixedScaleRMSNorm hf.configs:GenerationConfig
     hf.multiple_choice:MultipleChoice hf.reference_model:ReferenceModel hf.trainer.trainer:CompatibleTrainer
     lessons.encoder_decoder:TinyEncoderDecoder models.albert:SentenceOrderPreTrainingHead
     models.big_bird.block_sparse:BlockSparsePattern models.deberta.convolution:ConvolvedBlock

@@ -14,8 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.reports.charts import Axis, Chart, Marks, Passages, Point, Series, SeriesLine, TradeOff
-from glassformer.reports.page import made_by, report_data, report_files, report_page, report_part
+from glassformer.reports.charts import (
+    Axis,
+    BrowserRow,
+    Chart,
+    Marks,
+    PairCounts,
+    Passages,
+    Point,
+    RowBrowser,
+    Series,
+    SeriesLine,
+    TradeOff,
+)
+from glassformer.reports.page import made_by, report_data, report_files, report_page
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table
 from tests.reports.packed import data_of, programs_of, unpacked
@@ -116,7 +128,10 @@ def test_a_page_carries_the_programs_that_it_uses() -> None:
         with_series, without = report_page(Sizes()), report_page(Plain())
     assert "uplot" in unpacked(with_series) and "uplot" not in unpacked(without)
     assert "trade-off" in unpacked(without) and "axisName" not in unpacked(report_page(Bare()))
-    assert len(report_page(Bare()).encode()) < 14_800 < len(with_series.encode()) < 60_000
+    with_rows = unpacked(report_page(Rows()))
+    for program in ("glassformerRows=", "glassformerMatrix="):
+        assert program in with_rows and program not in unpacked(with_series)
+    assert len(report_page(Bare()).encode()) < 15_300 < len(with_series.encode()) < 60_000
     for text in map(unpacked, (with_series, without)):
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
         assert policy and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
@@ -154,13 +169,38 @@ def test_lines_share_their_x_values() -> None:
     assert report_data(Curves())["charts"][0]["lines"][0]["x"] == steps
 
 
-def test_several_reports_are_one_page_and_one_is_part_of_another() -> None:
+@dataclass(frozen=True, repr=False)
+class Rows(Bare):
+    """The same with rows and a matrix that chooses them."""
+
+    def charts(self) -> list[Chart]:
+        return [PairCounts(self.name, [self.name, "b"], [[1, 0], [2, 3]])]
+
+    def browser(self) -> RowBrowser:
+        row = BrowserRow(
+            index=0, where=self.name, texts={self.name: self.name}, true=[self.name], correct=False, loss=0.0
+        )
+        return RowBrowser(rows=[row], kind="classes", names=[self.name, "b"], command=self.name)
+
+
+def test_rows_have_what_they_have_and_a_matrix_its_counts() -> None:
+    data = json.loads(json.dumps(report_data(Rows()), allow_nan=False))
+    matrix = {"type": "matrix", "title": "sizes", "names": ["sizes", "b"], "counts": [[1, 0], [2, 3]], "unit": "rows"}
+    assert data["charts"] == [matrix]
+    row = {"index": 0, "where": "sizes", "texts": [["sizes"] * 2], "true": ["sizes"], "correct": False, "loss": 0.0}
+    assert data["browser"]["rows"] == [row], "0 and false are something"
+    hostile = report_page(Rows(EVIL))
+    (browser,) = (report["browser"] for report in data_of(hostile)["reports"])
+    assert browser["names"][0] == browser["rows"][0]["true"][0] == SHOWN, "by which the matrix chooses rows"
+    assert browser["rows"][0]["texts"] == [[SHOWN, EVIL.replace("\ud800", "\\ud800")]]
+    assert "alert(1)</script>" not in hostile
+
+
+def test_several_reports_are_one_page() -> None:
     data = data_of(report_page(Sizes("one"), Plain("two")))
     assert [each["title"] for each in data["reports"]] == ["one", "two"]
     assert (data["title"], data["page"]) == ("one · two", True)
-    part = report_part("here", Plain())
-    assert part.startswith('<div id="here" class="report"></div><noscript><p>sizes</p>')
-    assert data_of(part, "here")["page"] is False
+    assert data_of(report_page(Sizes("one"), Plain("two"), title="both"))["title"] == "both"
 
 
 def test_a_report_without_charts_has_its_tables() -> None:

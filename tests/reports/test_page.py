@@ -1,26 +1,14 @@
-"""Pages: scripts cannot end their element, a file that cannot be written is an error; tables hold text, no markup."""
+"""Pages: a file that cannot be written is an error; tables hold text, no markup."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.reports.page import json_script, scroll_region, shown_label, write_page
+from glassformer.reports.page import shown_label, write_page
 from glassformer.reports.table import html_table, markdown_table, text_table
-
-
-def test_json_in_a_page_ends_where_it_should() -> None:
-    element = json_script("rows", {"text": "</script><img>", "n": 1.5})
-    assert element.startswith('<script type="application/json" id="rows">') and element.count("<") == 2
-    assert json.loads(element.removesuffix("</script>").partition(">")[2]) == {
-        "text": "</script><img>",
-        "n": 1.5,
-    }
-    with pytest.raises(ValueError, match="JSON"):
-        json_script("rows", {"n": float("nan")})
 
 
 def test_numbers_of_a_text_table_stand_below_each_other() -> None:
@@ -30,12 +18,6 @@ def test_numbers_of_a_text_table_stand_below_each_other() -> None:
         "joy             0.1  1,200",
         "a longer one  −12.5      7",
     ]
-
-
-def test_a_label_is_text() -> None:
-    assert scroll_region('"<a>', "<p>") == (
-        '<div class="scroll" tabindex="0" role="region" aria-label="&quot;&lt;a&gt;"><p></div>'
-    )
 
 
 def test_labels_show_white_space_that_would_not_be_seen() -> None:

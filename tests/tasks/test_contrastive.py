@@ -15,8 +15,8 @@ import torch
 import glassformer
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.error_analysis.page import ErrorsPage
-from glassformer.evaluation.error_analysis.served import ServedErrors
+from glassformer.evaluation.error_analysis.page import EvaluatedRows
+from glassformer.evaluation.error_analysis.served import ServedReports
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.contrastive import Contrastive
@@ -132,7 +132,7 @@ def test_images_that_are_bytes_are_told_apart_and_their_errors_are_served(clip: 
     assert [x.details["ranks"] for x in found.predictions] == [x.details["ranks"] for x in of_files]
     assert [x.row for x in found.predictions] == [{"text": text} for text in TEXTS]
     bare = [replace(x, row={}) for x in found.predictions]
-    with ServedErrors(ErrorsPage(found.report, bare), model) as served:
+    with ServedReports([EvaluatedRows(found.report, bare, "")], model) as served:
         assert served.port > 0
 
 

@@ -51,7 +51,7 @@ def errors(
     network = split.run.scorer is None  # of a method of few labels that is none, there is nothing to look into
     from glassformer.evaluation.error_analysis.confusion import confusion_matrix
     from glassformer.evaluation.error_analysis.errors import analyse_errors
-    from glassformer.evaluation.error_analysis.served import ServedErrors, errors_page, save_errors_page
+    from glassformer.evaluation.error_analysis.served import save_errors_page, serve_errors
 
     groups, classes, listing = split.report.groups, split.report.classes, analyse_errors(split.records, options.top)
     names = None if classes is None or listing.label_kind != "classes" else classes.names
@@ -68,7 +68,7 @@ def errors(
         say_saved(page, pages, err=json)
     elif network and not (json or only_print):
         typer.echo()
-        with ServedErrors(errors_page(split), split.run.model, serving.port) as served:
+        with serve_errors(split, serving.port) as served:
             served.show(serving.browser)
             typer.echo("Ctrl-C stops the server")
             served.wait()

@@ -47,16 +47,15 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
     Raises: ConfigError: an option of the explorer's page, which goes with a text.
     """
     from glassformer.cli.errors import evaluated
-    from glassformer.evaluation.error_analysis.served import ServedErrors
     from glassformer.evaluation.options import RowOptions
-    from glassformer.evaluation.run_page import RunPage, save_run_page
+    from glassformer.evaluation.run_page import save_run_page, serve_run
 
     page.check_run()
     page.check_model()
     html = None if page.html is None else page_path(page.html, "run.html")
     split = evaluated(Path(path), RowOptions())
     if html is None:
-        with ServedErrors(RunPage(split), split.run.model, page.port, name="run") as served:
+        with serve_run(split, page.port) as served:
             if json:
                 print_json({"url": served.url, "port": served.port}, indent=None)
             else:

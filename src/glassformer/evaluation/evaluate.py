@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -306,6 +306,31 @@ class EvaluationReport(Report, kind="evaluation"):
         """The main metric next to those of baselines, the other metrics, those per class and per group."""
         classes, groups = self.class_table(), self.groups
         tables = [self.systems_table(), self.other_metrics_table(), classes, None if groups is None else groups.table()]
+        return [table for table in tables if table is not None and table.rows]
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @property
+    def finding(self) -> str:
+        return f"{beside_baselines(self)}."
+
+    def page_tables(self) -> list[Table]:
+        """The main metric as bars, and the others, folded; then those per class and per group."""
+        systems, others = self.systems_table(), self.other_metrics_table()
+        about = [[name, system.about] for name, system in self.baselines.items()]
+        systems = systems.of(range(min(len(systems.headings), 3)))  # without what they are
+        baselines = range(1, len(systems.rows))
+        caption = f"{self.metric} next to baselines" if baselines else self.metric
+        classes, groups = self.class_table(), self.groups
+        tables = [
+            replace(systems, caption=caption, baselines=baselines, reference=0 if baselines else None),
+            replace(others, caption="Other metrics", folded=True),
+            Table(["", ""], about, "What the baselines are", left=2, folded=True),
+            None if classes is None else replace(classes, caption="Scores of each class"),
+            None if groups is None else groups.table(),
+        ]
         return [table for table in tables if table is not None and table.rows]
 
     def remarks(self) -> list[str]:

@@ -97,7 +97,7 @@ class MetricsByGroup:
         names = sorted(known, key=lambda name: name != self.metric)[:MAX_METRICS]
         rows = [
             [
-                self._shown(group.name),
+                self.shown_name(group.name),
                 f"{group.rows:,}",
                 *(_amount(name, group.amounts.get(name), hours=long) for name in amounts),
                 *("–" if (x := group.metrics.get(name)) is None else x.written(3) for name in names),
@@ -107,7 +107,7 @@ class MetricsByGroup:
         if more := len(self.groups) - len(shown):
             rows.append([f"… {more:,} more", *[""] * (len(rows[0]) - 1)])
         units = ["hours" if long and name == "seconds" else name for name in amounts]
-        return Table([f"by {self.column}", "rows", *units, *names], rows)
+        return Table([f"by {self.column}", "rows", *units, *names], rows, f"By {self.column}", chooses="group")
 
     def sentences(self) -> list[str]:
         """Which groups stand out, and what is to be known besides the table."""
@@ -116,14 +116,15 @@ class MetricsByGroup:
             assert group.worse_by is not None and group.excess is not None
             unit, size = group.size
             sentences.append(
-                f"{self._shown(group.name)}: its {self.metric} is worse than that of all other rows by "
+                f"{self.shown_name(group.name)}: its {self.metric} is worse than that of all other rows by "
                 f"{group.worse_by.written(3)}; times {size:,.0f} {unit} that is {group.excess:,.1f}"
             )
         if not sentences and len(self.groups) > 1:
             sentences.append(f"no {self.column} is worse than all others beyond chance")
         return [*sentences, *self.notes]
 
-    def _shown(self, name: str | None) -> str:
+    def shown_name(self, name: str | None) -> str:
+        """A group as tables have it."""
         return f"(no {self.column})" if name is None else name
 
     def __str__(self) -> str:

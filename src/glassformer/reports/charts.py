@@ -1,4 +1,4 @@
-"""Charts and passages of a report as data: line charts, trade-offs, texts side by side. The page draws them.
+"""Charts, passages and rows of a report as data: line charts, trade-offs, matrices, texts. The page draws them.
 
     Series(title="Loss", x_label="step", lines=[SeriesLine("training", steps, losses)])
     TradeOff("Size and score", Axis("size", "MB", more=False), Axis("F1", more=True), [Point("fp16", size, score)])
@@ -8,8 +8,9 @@ Bars with intervals are no class of their own: the page draws a table's column o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
 from glassformer.reports.table import IntervalCell
 
@@ -133,7 +134,22 @@ class TradeOff:
     groups: Sequence[str] = ()
 
 
-Chart = Series | TradeOff
+@dataclass(frozen=True)
+class PairCounts:
+    """Counts of pairs of a true and a predicted class; a cell chooses the rows of a `RowBrowser` next to it.
+
+    names: of the classes
+    counts: rows are true classes, columns predicted ones. [C][C]
+    unit: what is counted
+    """
+
+    title: str
+    names: Sequence[str]
+    counts: Sequence[Sequence[int]]
+    unit: str = "rows"
+
+
+Chart = Series | TradeOff | PairCounts
 
 
 @dataclass(frozen=True)
@@ -167,3 +183,62 @@ class Passages:
     references: Sequence[tuple[str, str]] = ()
     marks: Sequence[Sequence[TextMark]] = ()
     source: str = ""
+
+
+RowKind = Literal["classes", "labels", "number", "tags", "texts"]
+"""What a row has as its label: a class, several labels, a number, a tag for each word, a text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrowserRow:
+    """A row of data, and what a model predicted of it.
+
+    index: its number in the file
+    where: its file and line
+    texts: its inputs by name
+    words: of which each has a tag, instead of texts
+    true, predicted: classes, labels, tags or texts, or a number as text
+    correct: None = neither right nor wrong
+    loss: in nats
+    scores: probabilities of the likeliest classes
+    losses: of each word; None = it was not evaluated
+    values: metrics of this row
+    groups: of the rows, to which it belongs
+    whole: characters of its texts, where these are cut
+    look: what the explorer opens with: texts
+    page: address of its page in the explorer
+    """
+
+    index: int
+    where: str
+    texts: Mapping[str, str] = field(default_factory=dict)
+    words: Sequence[str] = ()
+    true: Sequence[str] = ()
+    predicted: Sequence[str] = ()
+    correct: bool | None = None
+    loss: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    losses: Sequence[float | None] = ()
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    groups: Sequence[str] = ()
+    whole: int | None = None
+    look: Sequence[str] = ()
+    page: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowBrowser:
+    """Rows with their predictions: ordered, filtered, searched, a page of them at a time. One on a page.
+
+    names: classes, labels or tags by which rows are filtered
+    grouped_by: what the groups of the rows are
+    command: that opens the explorer on the texts of a row; "" = the explorer is served next to the page
+    first: how many rows are shown until one asks for all; None = a page of them
+    """
+
+    rows: Sequence[BrowserRow]
+    kind: RowKind
+    names: Sequence[str] = ()
+    grouped_by: str = ""
+    command: str = ""
+    first: int | None = None

@@ -1,7 +1,7 @@
 """HTML pages: standalone files with a content security policy without network; the page of reports.
 
-write_page("page.html", report_page(report))     charts, tables and texts of a report, drawn by web/src/report
-report_part("curves", report)                    the same inside of another page, with `report_files`
+write_page("page.html", report_page(report))     charts, tables, texts and rows of a report, drawn by web/src/report
+served_page(), part_data(report)                 the same, as a local server answers it
 """
 
 from __future__ import annotations
@@ -25,7 +25,19 @@ from typing import Any
 from glassformer.errors import DataError
 from glassformer.files import as_path, readable_path
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
-from glassformer.reports.charts import Axis, Chart, Marks, Passages, Series, SeriesLine, TextMark, TradeOff
+from glassformer.reports.charts import (
+    Axis,
+    BrowserRow,
+    Chart,
+    Marks,
+    PairCounts,
+    Passages,
+    RowBrowser,
+    Series,
+    SeriesLine,
+    TextMark,
+    TradeOff,
+)
 from glassformer.reports.report import Display
 from glassformer.reports.table import IntervalCell, Table, shown_text
 
@@ -154,22 +166,27 @@ def shown_place(where: str) -> str:
 # ── reports ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def report_page(*reports: Display, wording: Callable[[str], str] = str) -> str:
+def report_page(*reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> str:
     """The page of a report, or of several: one HTML file with its program, its data, and no network.
 
+    Where scripts are switched off it shows the tables.
+
     Args:
+        title: None = those of the reports
         wording: of remarks, such as one with options as a command has them
     """
-    title = page_title(reports)
+    title = page_title(reports) if title is None else title
+    data = part_data(*reports, title=title, wording=wording)
+    without = "".join(_without_script(report) for report in reports)
+    holder = f'<div id="report"></div><noscript>{without}</noscript>\n'
+    body = holder + packed('id="report-data" data-report="report"', _json(data))
     style, script = report_files(reports)
-    frame = _static("page.css")
-    body = report_part("report", *reports, title=title, wording=wording)
-    return page(title, body, style=PLAIN, script=script, packed_style=frame + style)
+    return page(data["title"], body, style=PLAIN, script=script, packed_style=_static("page.css") + style)
 
 
 def page_title(reports: Iterable[Display]) -> str:
     """The title of a page of reports: those of all of them."""
-    return " · ".join(filter(None, map(_title, reports)))[:MAX_LABEL_CHARACTERS]
+    return " · ".join(filter(None, map(_title, reports)))
 
 
 def served_page() -> str:
@@ -188,37 +205,21 @@ def served_page() -> str:
 def served_files() -> tuple[str, str]:
     """Style and script of `served_page`."""
     style, script = report_files(None)
-    return _static("page.css") + style + SCROLLING, script
-
-
-def report_part(name: str, *reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> str:
-    """Reports as a part of a page, which also needs `report_files`.
-
-    Args:
-        name: of its element
-        title: None = the page has a title and a frame of its own
-        wording: of remarks
-
-    Where scripts are switched off it shows the tables.
-    """
-    data = part_data(*reports, title=title, wording=wording)
-    without = "".join(_without_script(report) for report in reports)
-    css_class = ' class="report"' * (title is None)
-    holder = f'<div id="{name}"{css_class}></div><noscript>{without}</noscript>\n'
-    return holder + packed(f'id="{name}-data" data-report="{name}"', _json(data))
+    return _static("page.css") + style + SCROLLING, script + _static("served.js")
 
 
 def part_data(*reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> dict[str, Any]:
     """Reports as the JSON of a page, or of a part of one, where there is no title."""
     written = _with_shared_axes(report_data(report, wording) for report in reports)
-    return {"title": title or "", "page": title is not None, **written}
+    return {"title": (title or "")[:MAX_LABEL_CHARACTERS], "page": title is not None, **written}
 
 
 def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
     """Style and script of the parts that these reports use; None = of all parts."""
-    programs = {"series": Series, "trade-off": TradeOff}
-    kinds = set(programs.values()) if reports is None else {type(x) for report in reports for x in report.charts()}
-    names = [*(name for name, kind in programs.items() if kind in kinds), "report"]  # the last calls the others
+    programs = {"series": Series, "trade-off": TradeOff, "matrix": PairCounts, "rows": RowBrowser}
+    parts = [part for report in reports or () for part in (*report.charts(), report.browser())]
+    used = [name for name, kind in programs.items() if reports is None or any(isinstance(x, kind) for x in parts)]
+    names = [*used, "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 
 
@@ -237,6 +238,7 @@ def report_data(report: Display, wording: Callable[[str], str] = str) -> dict[st
         "charts": [_chart_data(chart) for chart in report.charts()],
         "tables": [_table_data(table) for table in report.page_tables()],
         "passages": list(map(_passages_data, report.passages())),
+        "browser": None if (browser := report.browser()) is None else _browser_data(browser),
         "remarks": [shown_text(wording(remark)) for remark in report.page_remarks()],
     }
 
@@ -268,7 +270,8 @@ def _label(text: str) -> str:
 
 def _without_script(report: Display) -> str:
     above = "".join(f"<p>{escape(text)}</p>" for text in (_title(report), *map(shown_text, report.above)) if text)
-    tables = (Table(x.headings, x.rows, x.caption, longest=x.longest) for x in report.page_tables())
+    shown = report.page_tables() if report.browser() is None else report.tables()
+    tables = (Table(x.headings, x.rows, x.caption, longest=x.longest) for x in shown)
     return above + "".join(table.html() for table in tables)  # without shades: the policy allows no style attribute
 
 
@@ -313,6 +316,7 @@ def _table_data(table: Table) -> dict[str, Any]:
         "baselines": list(table.baselines),
         "folded": table.folded,
         "note": shown_text(table.note),
+        **({"chooses": table.chooses} if table.chooses else {}),
     }
 
 
@@ -372,6 +376,10 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
             ],
             "groups": list(map(_label, chart.groups)),
         }
+    if isinstance(chart, PairCounts):
+        counts = [list(map(int, row)) for row in chart.counts]
+        names = list(map(_label, chart.names))
+        return {"type": "matrix", "title": _label(chart.title), "names": names, "counts": counts, "unit": chart.unit}
     return {
         "type": "series",
         **{name: _label(getattr(chart, name)) for name in ("title", "x_label", "y_label", "note")},
@@ -379,6 +387,39 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
         "lines": list(map(_line_data, chart.lines)),
         "marks": list(map(_marks_data, chart.marks)),
     }
+
+
+def _browser_data(browser: RowBrowser) -> dict[str, Any]:
+    return {
+        "kind": browser.kind,
+        "names": list(map(_label, browser.names)),
+        "grouped_by": _label(browser.grouped_by),
+        "command": browser.command,
+        "first": browser.first,
+        "rows": [_browser_row_data(row, _running_text if browser.kind == "texts" else _label) for row in browser.rows],
+    }
+
+
+def _browser_row_data(row: BrowserRow, written: Callable[[str], str]) -> dict[str, Any]:
+    """A row without what it has not."""
+    data = {
+        "index": row.index,
+        "where": shown_text(shown_place(row.where)),
+        "texts": [[_label(name), _running_text(text)] for name, text in row.texts.items()],
+        "words": list(map(_running_text, row.words)),
+        "true": list(map(written, row.true)),
+        "predicted": list(map(written, row.predicted)),
+        "correct": row.correct,
+        "loss": _number(row.loss),
+        "scores": [[_label(name), _number(share)] for name, share in row.scores.items()],
+        "losses": list(map(_number, row.losses)),
+        "values": [[_label(name), _number(value)] for name, value in row.values.items()],
+        "groups": list(map(_label, row.groups)),
+        "whole": row.whole,
+        "look": list(map(_running_text, row.look)),
+        "page": row.page,
+    }
+    return {name: value for name, value in data.items() if value not in (None, [], "")}
 
 
 def _axis_data(axis: Axis) -> dict[str, Any]:
@@ -455,12 +496,6 @@ def page_path(html: Path, name: str) -> Path:
     return html / name
 
 
-def json_script(name: str, value: Any) -> str:
-    """A script element of JSON, by which a page hands numbers and texts to its script."""
-    # Without `<`, no text in the JSON can end the script element.
-    return f'<script type="application/json" id="{name}">' + _json(value).replace("<", "\\u003c") + "</script>"
-
-
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -483,8 +518,3 @@ def content_security_policy(styles: Sequence[str], scripts: Sequence[str]) -> st
 
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8', 'replace')).digest()).decode()}"
-
-
-def scroll_region(label: str, html: str, css_class: str = "scroll") -> str:
-    """A labelled part of a page that scrolls sideways; it takes the focus, so that a keyboard can scroll it too."""
-    return f'<div class="{css_class}" tabindex="0" role="region" aria-label="{escape(label)}">{html}</div>'

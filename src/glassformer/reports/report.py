@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Self
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import as_path, is_int, nan_from_null, null_for_nan, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.reports.charts import Chart, Passages
+from glassformer.reports.charts import Chart, Passages, RowBrowser
 from glassformer.reports.table import Table, shown_text
 
 
@@ -109,6 +109,10 @@ class Display(InNotebook):
     def passages(self) -> Iterable[Passages]:
         """Texts side by side on its page, uncut."""
         return ()
+
+    def browser(self) -> RowBrowser | None:
+        """Rows of its page, to be filtered by its matrix and its tables."""
+        return None
 
     def notebook_html(self) -> str:
         """The tables, with what is above and below them."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from html import escape
-from typing import Self
+from typing import Literal, Self
 
 
 def amount(number: float) -> str:
@@ -134,6 +134,8 @@ class Table:
     baselines: rows that a page draws in grey
     folded: a page shows its caption alone at first
     note: a sentence that a page shows below the caption
+    chooses: what the heading of a row chooses in the browser of its page: rows of this true class, of this group, or
+        in which it is found
     """
 
     headings: Sequence[str]
@@ -148,6 +150,7 @@ class Table:
     baselines: Sequence[int] = ()
     folded: bool = False
     note: str = ""
+    chooses: Literal["", "true", "group", "find"] = ""
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""

@@ -26,7 +26,6 @@ from glassformer.reports.table import Table, clock, number
 from glassformer.runs.history import STEPS, RunHistory, read_run, read_runs
 from glassformer.tasks.metrics.metric import greater_is_better
 
-STATIC = Path(__file__).parent / "static"
 MAX_POINTS = 80_000  # of all lines together: below 2 MB
 MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 16, 8_000
 """Of one line: enough to see its shape, however many lines share the points; several per pixel of a wide screen."""
@@ -81,7 +80,8 @@ def curves_page(runs: Sequence[RunHistory]) -> str:
 class TrainingCurves(Display):
     """Training curves of runs, their last metrics, steps that were not applied, validations and settings.
 
-    whole: show all charts, tables and the settings; else fold all but the loss and the metric of the best model
+    whole: show all charts, tables and the settings; else fold all but the loss and the metric of the best model, on a
+        page that has the rest
     """
 
     runs: Sequence[RunHistory]
@@ -89,12 +89,14 @@ class TrainingCurves(Display):
 
     @property
     def title(self) -> str:
+        if not self.whole:
+            return "Curves"
         names = [run.name for run in self.runs]
         return " · ".join(names) if len(names) <= MAX_NAMED_RUNS else f"{len(names)} runs"
 
     @property
     def caption(self) -> str:
-        return subtitle(self.runs)
+        return subtitle(self.runs) if self.whole else ""
 
     @property
     def finding(self) -> str:
@@ -175,8 +177,16 @@ class RunSettings(Display):
 
     runs: Sequence[RunHistory]
 
+    @property
+    def title(self) -> str:
+        return "Settings"
+
     def tables(self) -> list[Table]:
         return settings_tables(self.runs)
+
+    def page_tables(self) -> list[Table]:
+        """The settings, folded."""
+        return [replace(table, folded=True) for table in self.tables()]
 
 
 def subtitle(runs: Sequence[RunHistory]) -> str:

@@ -1,53 +1,81 @@
-"""The page as a file: self-contained, nothing in it can run but its own script, and thousands of rows have an end."""
+"""The error analysis as a report: what its page holds, of very many rows some, and its tables without a script."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.evaluation.error_analysis.page import MAX_ROWS, ErrorsPage
+from glassformer.evaluation.error_analysis import page as page_module
+from glassformer.evaluation.error_analysis.page import EvaluatedRows
+from glassformer.evaluation.error_analysis.served import save_errors_page
+from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun
+from glassformer.reports.page import report_page
+from glassformer.runs.config import parse_config
 from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, NAMES, classified, report, tagged
-from tests.reports.packed import unpacked
+from tests.reports.packed import data_of, unpacked
 
 
-def held(text: str) -> dict[str, object]:
-    found = re.search(r'<script type="application/json" id="records">(.*?)</script>', text, re.S)
-    assert found
-    return dict(json.loads(found[1]))
-
-
-def page(records: list[Prediction], name: str = "mood") -> str:
+def rows_of(records: list[Prediction], name: str = "mood") -> EvaluatedRows:
     task = "tag" if "tokens" in records[0].row else "classify"
-    return ErrorsPage(report(task, records, name=name), records).standalone()
+    return EvaluatedRows(report(task, records, name=name), records)
+
+
+def held(records: list[Prediction]) -> dict[str, Any]:
+    """The data of its page."""
+    (found,) = data_of(report_page(rows_of(records)))["reports"]
+    return dict(found)
 
 
 def test_nothing_in_it_comes_from_elsewhere_or_can_run() -> None:
     names = [f"{name}{EVIL}" for name in NAMES]
-    text = page(classified(names=names, text=EVIL), name=EVIL)
-    assert "<img" not in text and text.count("<script") == text.count("</script>") == 3
-    assert set(re.findall(r"https?://[^\s\"']*", unpacked(text))) == {"http://www.w3.org/2000/svg"}
+    text = report_page(rows_of(classified(names=names, text=EVIL), name=EVIL))
+    assert "<img" not in text and text.count("<script") == text.count("</script>") == 4
+    assert set(re.findall(r"https?://[^\s\"'`]*", unpacked(text))) == {"http://www.w3.org/2000/svg"}
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
     assert ' style="' not in text, "which the policy would refuse"
-    rows = held(text)["rows"]
-    assert isinstance(rows, list) and rows[0]["row"]["text"].startswith(EVIL)
+    rows = data_of(text)["reports"][0]["browser"]["rows"]
+    assert rows[0]["texts"][0][1].startswith(EVIL)
 
 
-def test_of_very_many_rows_the_worst_and_the_best_are_kept() -> None:
-    records = classified(6_000)
-    text = page(records)
-    rows = held(text)["rows"]
-    assert isinstance(rows, list) and len(rows) == MAX_ROWS
-    assert "1,000 between them are left out" in text
+def test_it_begins_with_what_is_wrong_and_where_the_model_stands() -> None:
+    assert rows_of(classified()).finding == (
+        "4 of 30 rows are wrong (13.3%), most often anger as joy (4 rows). accuracy 0.700 [0.600, 0.800]; better than "
+        "the baseline “most frequent” (0.300) on 30 rows."
+    )
+    part = replace(rows_of(tagged()), whole=False)
+    assert part.finding == "2 of 2 rows are wrong (100.0%), most often B-LOC as O (1 word)."
+    number = replace(classified(1)[0], label=3.5, predicted=2.0, correct=None, details={})
+    assert rows_of([number]).finding.startswith("accuracy 0.700")
+
+
+def test_without_a_script_it_has_the_tables_of_the_terminal() -> None:
+    text = report_page(rows_of(classified(6)))
+    without = text[text.index("<noscript>") : text.index("</noscript>")]
+    assert all(caption in without for caption in ("Highest loss", "Confusion matrix", "By label", "always joy"))
+
+
+def test_of_very_many_rows_the_worst_and_the_best_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MAX_ROWS", 500)
+    records = classified(600)
+    found = held(records)
+    rows = found["browser"]["rows"]
+    assert len(rows) == 500 and "100 between them are left out" in found["heading"]
     losses = sorted((x.loss for x in records if x.loss is not None), reverse=True)
     assert rows[0]["loss"] == pytest.approx(losses[0], 1e-4)
     assert rows[-1]["loss"] == pytest.approx(losses[-1], 1e-4)
+
+
+def test_of_long_texts_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MAX_CHARACTERS", 900)
+    (row, *_) = held(classified(3, text="x" * 1_000))["browser"]["rows"]
+    assert len(row["texts"][0][1]) == 300 and row["whole"] == 1_002 and "look" not in row
 
 
 def test_every_kind_of_label_has_a_page() -> None:
@@ -62,10 +90,19 @@ def test_every_kind_of_label_has_a_page() -> None:
         predicted="c",
         details={"metrics": {"chrF": 9.0}},
     )
-    for records, kind in [([several], "labels"), ([number], "number"), ([text], "texts"), (tagged(), "tags")]:
-        assert held(page(records))["kind"] == kind
+    cases: list[tuple[list[Prediction], str, dict[str, Any]]] = [
+        ([several], "labels", {"true": ["bug"], "scores": [["bug", 0.2]], "correct": False}),
+        ([number], "number", {"true": ["3.5"], "predicted": ["2"]}),
+        ([text], "texts", {"true": ["b"], "predicted": ["c"], "values": [["chrF", 9.0]], "look": ["a", "c"]}),
+        (tagged(), "tags", {"words": ["Jeff", "saw", "Rome"], "losses": [0.5, 0.25, 2.0], "loss": 2.75}),
+    ]
+    for records, kind, expected in cases:
+        browser = held(records)["browser"]
+        assert browser["kind"] == kind and expected.items() <= browser["rows"][0].items()
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    run = TrainedRun(tmp_path, parse_config({"task": "classify", "output": "x", "model": "m", "data": {"train": "a"}}))
+    split = EvaluatedSplit(run, "validation", None, report("classify", classified()), classified())
     with pytest.raises(DataError, match="the page cannot be written: No such file"):
-        ErrorsPage(report("classify", classified()), classified()).save(tmp_path / "nowhere" / "page.html")
+        save_errors_page(split, tmp_path / "nowhere" / "page.html")

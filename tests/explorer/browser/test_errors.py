@@ -1,22 +1,27 @@
-"""The page of an evaluation's rows in a real browser: what it shows, what one can do, and the way to the explorer."""
+"""Rows, their matrix and the page of a run in a real browser: what one can do, and the way to the explorer."""
 
 from __future__ import annotations
 
-import json
+import csv
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.request import Request, urlopen
 
+import numpy as np
 import pytest
 
 from glassformer.evaluation.error_analysis.confusion import confusion_matrix
-from glassformer.evaluation.error_analysis.page import ErrorsPage
-from glassformer.evaluation.error_analysis.served import ServedErrors
-from glassformer.evaluation.run_page import RunPage
+from glassformer.evaluation.error_analysis.page import EvaluatedRows
+from glassformer.evaluation.error_analysis.served import ServedReports
+from glassformer.evaluation.groups import GroupMetrics, MetricsByGroup
+from glassformer.evaluation.run_page import run_reports
 from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun
 from glassformer.model import Model
+from glassformer.reports.page import report_page, write_page
+from glassformer.reports.report import Display
 from glassformer.runs.config import parse_config
 from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, classified, report, tagged
@@ -27,9 +32,13 @@ from tests.training.a_run import write_run
 Tabs = Callable[..., Tab]
 
 
-def errors_page(records: list[Prediction], **options: Any) -> ErrorsPage:
+def errors_of(records: list[Prediction], **options: Any) -> EvaluatedRows:
     task = "tag" if "tokens" in records[0].row else "classify"
-    return ErrorsPage(report(task, records), records, **options)
+    return EvaluatedRows(report(task, records), records, **options)
+
+
+def written(*reports: Display, folder: Path, title: str | None = None) -> Path:
+    return write_page(folder / "page.html", report_page(*reports, title=title))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +47,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     many = classified(63, [f"class {i}" for i in range(21)])
     kinds = {"classes": classified(60, text=f"time {EVIL} flies"), "tags": tagged(), "many": many}
     return {
-        name: errors_page(records, pages={records[-1].index: "look/row.html"}).save(folder / f"{name}.html")
+        name: write_page(
+            folder / f"{name}.html", report_page(errors_of(records, pages={records[-1].index: "look/row.html"}))
+        )
         for name, records in kinds.items()
     }
 
@@ -69,20 +80,15 @@ def test_anyone_can_use_it_at_any_width(
         check(page, f"{which}, {theme}, {width} wide")
 
 
-def test_a_phone_shows_what_continues_and_gives_descriptions_room(tab: Tabs, tmp_path: Path) -> None:
+def test_a_phone_shows_what_continues_and_has_room_for_numbers(tab: Tabs, tmp_path: Path) -> None:
     records = classified(63, [f"class {i}" for i in range(21)])
-    made = report("classify", records)
-    about = "TF-IDF of words and pairs of neighbours, logistic regression by scikit-learn 1.7"
-    made.baselines["bag of words"] = replace(made.baselines["most frequent"], about=about)
-    phone = {"viewport": {"width": 390, "height": 900}}
-    page = opened(tab, ErrorsPage(made, records).save(tmp_path / "page.html"), **phone)
-    said = page.locator(".metrics .dim", has_text="TF-IDF")
-    lines = said.evaluate("each => each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight)")
-    assert lines < 4.5
+    page = opened(tab, written(errors_of(records), folder=tmp_path), viewport={"width": 390, "height": 900})
     fade = "each => getComputedStyle(each).getPropertyValue('--behind')"
-    assert page.get_by_role("region", name="Confusion matrix").evaluate(fade) == "36px"
-    labels = page.get_by_role("region", name="Loss by label")
+    assert page.get_by_role("group", name="Confusion matrix", exact=True).evaluate(fade) == "36px"
+    labels = page.get_by_role("group", name="By label")
     assert labels.evaluate("each => each.scrollWidth <= each.clientWidth") and labels.evaluate(fade) == "0px"
+    value, better = (each.bounding_box() for each in page.locator(".baseline td .ends").all()[:2])
+    assert value["x"] + value["width"] < better["x"], "intervals are one next to the other"
 
 
 def test_rows_are_ordered_filtered_and_searched(tab: Tabs, pages: dict[str, Path]) -> None:
@@ -93,11 +99,11 @@ def test_rows_are_ordered_filtered_and_searched(tab: Tabs, pages: dict[str, Path
     page.get_by_label("Order").select_option("low")
     losses = [float(x) for x in page.locator(".loss b").all_inner_texts()]
     assert losses == sorted(losses)
-    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Next", exact=True).click()
     assert "26–50 of 60" in page.locator(".pager").inner_text()
     page.get_by_label("Find").fill("FLIES 54")
     assert told(page).startswith("1 of 60") and page.locator("mark").all_inner_texts() == ["flies 54"]
-    assert page.locator(".text").inner_text() == f"time {EVIL} flies 54", "a text is only text"
+    assert page.locator(".row .text").inner_text() == f"time {EVIL} flies 54", "a text is only text"
     page.get_by_role("button", name="Reset").click()
     page.get_by_label("Answers").select_option("wrong")
     assert told(page).startswith("7 of 60")
@@ -107,39 +113,76 @@ def test_rows_are_ordered_filtered_and_searched(tab: Tabs, pages: dict[str, Path
     assert told(again).startswith("7 of 60"), "the address holds what is chosen"
 
 
+def test_the_rows_that_are_chosen_are_saved(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["classes"])
+    page.get_by_label("Find").fill("flies 54")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="These rows: save for a spreadsheet").click()
+    with open(saved.value.path(), newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert saved.value.suggested_filename == "rows.csv"
+    assert head == ["index", "where", "text", "true", "predicted", "probability", "loss"]
+    assert [row[:5] for row in rows] == [["54", "val.csv: line 56", f"time {EVIL} flies 54", "anger", "joy"]]
+
+
 def test_a_cell_chooses_its_rows_by_mouse_and_keyboard(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
-    cell = page.get_by_role("button", name="true anger, predicted joy: 7", exact=True)
+    cell = page.get_by_role("button", name="true anger, predicted joy: 7 ")
     cell.click()
     assert told(page).startswith("7 of 60") and cell.get_attribute("aria-pressed") == "true"
-    assert page.locator(".row").first.locator(".chip.said").inner_text().endswith("joy")
+    assert page.locator(".row").first.locator(".chip.is-predicted").inner_text().endswith("joy")
     cell.press("Enter")
     assert told(page).startswith("60 of 60")
     cell.press("ArrowLeft")
     page.keyboard.press(" ")
     assert told(page).startswith("13 of 60"), "anger that was found"
+    page.locator(".matrix summary").click()
+    page.get_by_role("button", name="7 anger predicted as joy 35%").click()
+    assert told(page).startswith("7 of 60")
+    page.get_by_role("button", name="joy", exact=True).click()
+    assert told(page).startswith("20 of 60"), "a label in a table chooses its rows"
 
 
-def test_the_script_writes_the_numbers_of_the_picture(tab: Tabs, pages: dict[str, Path]) -> None:
+def test_numbers_of_the_matrix_are_those_of_python(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
     result = confusion_matrix(classified(60))
     assert result is not None
-    for words, how in (("% of true", "true"), ("% of predicted", "predicted"), ("counts", None)):
+    ways: list[tuple[str, Literal["true", "predicted"] | None]]
+    ways = [("% of true", "true"), ("% of predicted", "predicted"), ("counts", None)]
+    for words, how in ways:
         page.get_by_role("button", name=words).click()
-        ours = MatrixCells(page)
-        (theirs := tab().page).set_content(result.svg(how))  # type: ignore[arg-type]
-        assert ours.cells == MatrixCells(theirs).cells, words
-
-
-class MatrixCells:
-    """The cells of a confusion matrix: number and opacity."""
-
-    def __init__(self, page: Any) -> None:
-        self.cells = page.eval_on_selector_all(
-            ".confusion .cell",
-            "all => all.map(e => [e.querySelector('text').textContent, "
-            "e.querySelector('rect').getAttribute('fill-opacity')])",
+        shares = result.shares(how)
+        wanted = {f"{i},{j}": shares[i, j] for i, j in np.argwhere(result.counts)}
+        shown = page.eval_on_selector_all(
+            "[data-cell]", "all => all.map(e => [e.dataset.cell, e.querySelector('text').textContent])"
         )
+        assert dict(shown) == {cell: f"{x:.0%}" if how else f"{x:.0f}" for cell, x in wanted.items()}
+        assert ("cells=" in page.url) == (how is not None)
+
+
+def test_the_matrix_is_saved_as_a_picture_and_as_a_table(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["many"])
+    with page.expect_download() as picture:
+        page.get_by_role("button", name="Confusion matrix: save as a picture").click()
+    assert Path(picture.value.path()).read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Confusion matrix: save for a spreadsheet").click()
+    with open(saved.value.path(), newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows[1][:2] == ["class 0", "2"] and len(rows) == len(rows[0]) == 22
+
+
+def test_names_of_150_classes_stay_in_sight(tab: Tabs, tmp_path: Path) -> None:
+    records = classified(600, [f"class {i}" for i in range(150)])
+    page = opened(tab, written(errors_of(records), folder=tmp_path))
+    sheet = page.get_by_role("group", name="Confusion matrix", exact=True)
+    sheet.evaluate("each => { each.scrollLeft = 900; each.scrollTop = 700; }")
+    page.locator("[data-cell='70,70']").hover()
+    assert page.locator(".readout").inner_text() == "true class 27, predicted class 27: 2 (50% of the true ones)"
+    box = sheet.bounding_box()
+    for name in page.locator(".matrix .names text", has_text=re.compile("class 27$")).all():
+        place = name.bounding_box()
+        assert box["x"] <= place["x"] < box["x"] + box["width"] and box["y"] <= place["y"] < box["y"] + box["height"]
 
 
 def test_words_and_their_tags(tab: Tabs, pages: dict[str, Path]) -> None:
@@ -149,20 +192,34 @@ def test_words_and_their_tags(tab: Tabs, pages: dict[str, Path]) -> None:
         ["Rome", "✗", "predicted", "O", "✓", "true", "B-LOC", "loss", "2.00"],
         ["=Jeff", "✗", "predicted", "B-LOC", "✓", "true", "B-PER", "loss", "1.00"],
     ]
-    page.get_by_role("button", name="true B-PER, predicted B-LOC: 1").click()
+    page.get_by_role("button", name="true B-PER, predicted B-LOC: 1 ").click()
     assert told(page).startswith("1 of 2") and page.locator(".word.found").count() == 1
-    assert page.locator(".word.silent").get_attribute("title").startswith("not evaluated")
+    assert page.locator(".word.unread").get_attribute("title").startswith("not evaluated")
+
+
+def test_rows_of_a_group(tab: Tabs, tmp_path: Path) -> None:
+    records = classified(12)
+    groups = MetricsByGroup(
+        column="speaker", metric="accuracy", groups=[GroupMetrics(name=name, rows=6) for name in ("theo", "lucas")]
+    )
+    made = replace(report("classify", records), groups=groups)
+    rows = EvaluatedRows(made, records, groups=[(["theo", "lucas"][i % 2],) for i in range(12)])
+    page = opened(tab, written(rows, folder=tmp_path))
+    page.get_by_role("button", name="lucas", exact=True).click()
+    assert told(page).startswith("6 of 12") and "group=lucas" in page.url
+    page.locator("[name=group]").select_option("")
+    assert told(page).startswith("12 of 12")
 
 
 def test_looking_inside_a_file(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
-    assert page.get_by_role("link", name="Look inside row 59").get_attribute("href") == "look/row.html"
+    assert page.get_by_role("link", name="Look inside row 59").get_attribute("href") == "./look/row.html"
     page.get_by_role("button", name="Look inside row 56").click()
     assert page.locator(".command code").inner_text().startswith("glassformer look MODEL 'time </script><img")
 
 
 def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]) -> None:
-    with ServedErrors(errors_page(classified()), models["bert"]) as served:
+    with ServedReports([errors_of(classified(), model="")], models["bert"]) as served:
         one = tab()
         page = one.page
         page.goto(served.url)
@@ -174,30 +231,43 @@ def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]
         inside.wait_for_selector("#tab-model[aria-selected=true]")
         assert inside.get_by_label("text", exact=True).input_value() == "time flies 27"
         inside.close()
-        address = served.url.partition("/errors")[0] + "/api/errors"
+        address = served.url.partition("/errors")[0] + "/api/report/errors"
         with pytest.raises(Exception, match="401"):
             urlopen(Request(address))
+        stranger = tab(expect="401").page
+        stranger.goto(served.url.partition("#")[0])
+        stranger.get_by_text("open the address that was printed").wait_for()
+        late = tab(expect="ERR_CONNECTION_REFUSED").page
+        late.goto(served.url)
+        late.wait_for_selector(".row")
+        late.route("**/api/report/errors", lambda route: route.abort("connectionrefused"))
+        late.reload()
+        late.get_by_text("The server does not answer any more").wait_for()
+        late.unroute_all()
+        late.get_by_role("button", name="Try again").click()
+        late.wait_for_selector(".row")
 
 
-def test_thousands_of_rows_are_shown_a_few_at_a_time(tab: Tabs, tmp_path: Path) -> None:
-    page = opened(tab, errors_page(classified(5_000)).save(tmp_path / "page.html"))
+def test_very_many_rows_are_shown_a_few_at_a_time(tab: Tabs, tmp_path: Path) -> None:
+    page = opened(tab, written(errors_of(classified(5_000)), folder=tmp_path))
     for order in ("low", "file", "high"):
         page.get_by_label("Order").select_option(order)
         assert page.locator(".row").count() == 25 and "of 5,000" in page.locator(".pager").inner_text()
-    assert len(json.loads(page.locator("#records").text_content())["rows"]) == 5_000
 
 
 def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict[str, Model]) -> None:
-    """Curves, report, errors, attention, settings on one page; served, its links open the explorer on their text."""
+    """Verdict, metrics, errors, curves, settings on one page; served, its rows open the explorer on their text."""
     records, folder = classified(), write_run(tmp_path / "mood", options={"data": {"train": str(tmp_path / "a.csv")}})
     run = TrainedRun(folder, parse_config({"task": "classify", "output": "x", "model": "m", "data": {"train": "a"}}))
-    page_of_run = RunPage(EvaluatedSplit(run, "validation", None, report("classify", records), records))
-    page = opened(tab, page_of_run.save(tmp_path / "run.html"))
-    settings = page.locator("#part-settings")
-    assert "…/a.csv" not in settings.inner_text() and page.locator(".row").count() == 8
+    split = EvaluatedSplit(run, "validation", None, report("classify", records), records)
+    page = opened(tab, written(*run_reports(split, pages={}), folder=tmp_path, title="mood"))
+    assert page.title() == page.locator("h1").inner_text() == "mood"
+    assert page.locator("h2.part").all_inner_texts() == ["Errors", "Curves", "Settings"]
+    settings = page.locator("article").last
+    assert "…/a.csv" not in settings.inner_text() and page.locator(".row").count() == 10
     settings.locator("summary").click()
     assert str(tmp_path) not in page.content() and "…/a.csv" in settings.inner_text()
-    said = page.locator(".verdict").inner_text()
+    said = page.locator(".finding").first.inner_text()
     assert said.startswith(
         "accuracy 0.700 [0.600, 0.800]; better than the baseline “most frequent” (0.300) on 30 rows. The report leads "
         "with accuracy, but loss chose the model: best loss"
@@ -208,17 +278,18 @@ def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict
         page.emulate_media(color_scheme=theme)
         fits(page, f"{width} wide")
         check(page, f"the page of a run, {theme}, {width} wide")
+    page.get_by_role("button", name="Show all 30 rows").click()
+    assert page.locator(".row").count() == 25 and "page=0" in page.url
     page.get_by_label("Answers").select_option("wrong")
-    page.get_by_role("link", name="Attention").click()
+    page.get_by_role("button", name="Curves").click()
     assert told(page).startswith("4 of 30"), "going to a part of the page keeps what is chosen"
-    assert page.locator(".linked li").count() == 5 and page.locator(".linked a").count() == 0
 
-    with ServedErrors(page_of_run, models["bert"], name="run") as served:
+    with ServedReports(run_reports(split), models["bert"], name="run") as served:
         one = tab()
         one.page.goto(served.url)
         one.page.wait_for_selector(".row")
         assert one.page.get_by_role("slider", name="Loss: step").count() == 1, "the curves are alive"
         with one.context.expect_page() as other:
-            one.page.locator(".linked a").first.click()
+            one.page.locator("a.look").first.click()
         other.value.wait_for_selector("#tab-model[aria-selected=true]")
         assert other.value.get_by_label("text", exact=True).input_value() == "time flies 27"

@@ -17,7 +17,7 @@ from glassformer.audio.listening import Sound, SoundExample, SoundMark
 from glassformer.data.report import inspect_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.compare.compare import compare
-from glassformer.evaluation.error_analysis.page import ErrorsPage
+from glassformer.evaluation.error_analysis.page import EvaluatedRows
 from glassformer.explorer.codes_page import codec_example
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.listening_page import ListeningPage
@@ -57,7 +57,9 @@ INSIDE = "document.querySelectorAll('img, a[href^=javascript], [onerror], [onloa
 
 def errors_page(folder: Path) -> Path:
     records = classified(6, [f"{name} {EVIL}" for name in "abc"], text=EVIL)
-    return ErrorsPage(report("classify", records, name=EVIL), records).save(folder / "page.html")
+    groups = [(EVIL,)] * len(records)
+    rows = EvaluatedRows(report("classify", records, name=EVIL), records, EVIL, {0: f"javascript:{RAN}"}, groups)
+    return write_page(folder / "page.html", report_page(rows))
 
 
 def curves_page(folder: Path) -> Path:

@@ -1,7 +1,6 @@
-/** Entry point of the page of reports, and of reports that another page embeds: <div id="X"> with <script data-report="X">. */
+/** Entry point of the page of reports: <div id="X"> with <script data-report="X">. */
 
 import "./report.css";
-import { takeToken } from "../core/access-token";
 import { chosenTheme, keepTheme, nextOf, showTheme } from "../core/theme-choice";
 import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
@@ -25,13 +24,19 @@ function ThemeButton() {
   return button as never;
 }
 
-function Bar({ title }: { title: string }) {
+/** The bar on top; a page of several reports has links to them, which leave what is chosen in the address. */
+function Bar({ title, parts }: { title: string; parts: string[] }) {
   return (
     <header class="top">
       <div class="brand">
         <Logo />
         <h1>{title}</h1>
       </div>
+      {parts.length > 0 && (
+        <nav aria-label="Parts of this page">
+          {parts.map((name) => <button class="quiet" onClick={() => document.getElementById(`part-${name}`)?.scrollIntoView()}>{name}</button>)}
+        </nav>
+      )}
       <div class="tools">
         <ThemeButton />
       </div>
@@ -49,46 +54,19 @@ function Reports({ data }: { data: PageData }) {
   );
 }
 
+/** Draw reports into an element: those that are a page with its bar. The explorer draws the reports of plug-ins by this program. */
+globalThis.glassformerReport = (place: HTMLElement, packed: PackedPage) => show(place, withAxes(packed));
+
 function show(place: HTMLElement, data: PageData): void {
   const reports = <Reports data={data} />;
-  fill(place, data.page ? <><Bar title={data.title} /><main class="report">{reports}</main></> : reports);
+  const parts = data.reports.length > 1 ? data.reports.map(({ title }) => title).filter(Boolean) : [];
+  fill(place, data.page ? <><Bar title={data.title} parts={parts} /><main class="report">{reports}</main></> : reports);
 }
 
-/** Draw what has not been drawn yet. */
 async function draw(): Promise<void> {
-  for (const script of document.querySelectorAll<HTMLScriptElement>("script[data-report]")) {
-    const place = document.getElementById(script.dataset.report ?? "");
-    if (!place || place.dataset.drawn) continue;
-    place.dataset.drawn = "";
-    if (script.dataset.from) await showServed(place, script.dataset.from);
-    else show(place, await unpacked(script.textContent ?? ""));
-  }
+  for (const script of document.querySelectorAll<HTMLScriptElement>("script[data-report]:not([data-from])"))
+    show(document.getElementById(script.dataset.report!)!, await unpacked(script.textContent ?? ""));
 }
-
-/** The reports that the server has for the path of the address, or what it says instead. */
-async function showServed(place: HTMLElement, from: string): Promise<void> {
-  const say = (what: unknown) => fill(place, <><Bar title="Glassformer" /><main class="report">{what as never}</main></>);
-  const fail = (message: string) => say(
-    <>
-      <p class="finding" role="alert">{message}</p>
-      <button onClick={() => void showServed(place, from)}>Try again</button>
-    </>,
-  );
-  say(<p class="heading" role="status">Reading …</p>);
-  try {
-    const answer = await fetch(from + location.pathname, { headers: { authorization: `Bearer ${(await takeToken()) ?? ""}` } });
-    const told = (await answer.json()) as PackedPage & { error?: string };
-    if (!answer.ok) return fail(told.error ?? answer.statusText);
-    show(place, withAxes(told));
-    document.title = told.title || "Glassformer";
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
-    fail("The server does not answer any more: start the command again, and open the address that it prints.");
-  }
-}
-
-/** The explorer draws the reports of plug-ins by this program. */
-globalThis.glassformerReport = (place: HTMLElement, page: PackedPage) => fill(place, <Reports data={withAxes(page)} />);
 
 /** On paper, everything is unfolded, and dark on white. */
 function preparePrinting(): void {
@@ -109,4 +87,3 @@ function preparePrinting(): void {
 
 preparePrinting();
 void draw();
-addEventListener("fetched", () => void draw()); // a page that is served comes with its key

@@ -2,23 +2,23 @@
 
 import { element } from "./dom";
 import { Grid, Long, TableCard, hasBars, scaleOf } from "./table";
-import type { ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
+import type { MatrixData, ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
 
-/** Charts of series, drawn by the bundle that has uPlot. */
+/** What a bundle of its own draws, which is on pages that use it. */
+function drawing<Draw>(draw: Draw | undefined): Draw {
+  if (!draw) throw new Error("The page lacks the program that draws one of its parts.");
+  return draw;
+}
+
 function SeriesCharts({ charts }: { charts: SeriesData[] }) {
-  const draw = globalThis.glassformerSeries;
-  if (!draw) throw new Error("The page has charts of series and not the program that draws them.");
   const place = element(<div class="series" />);
-  draw(place, charts);
+  drawing(globalThis.glassformerSeries)(place, charts);
   return place as never;
 }
 
-/** Trade-offs, drawn by the bundle that has them. */
-function TradeOffs({ charts }: { charts: TradeOffData[] }) {
-  const draw = globalThis.glassformerTradeOff;
-  if (!draw) throw new Error("The page has a trade-off and not the program that draws it.");
-  return <div class="cards">{charts.map((chart) => draw(chart, Grid))}</div>;
-}
+/** Tables as cards. */
+const Tables = ({ tables }: { tables: TableData[] }) =>
+  tables.length > 0 ? <div class="cards">{tables.map((table, i) => <TableCard table={table} whole={!narrow(table, i)} />)}</div> : null;
 
 /** What the bars of tables mean. */
 export function barsHint(tables: TableData[]): string {
@@ -77,24 +77,39 @@ const narrow = (table: TableData, i: number): boolean => table.headings.length >
 export function Report({ report, titled }: { report: ReportData; titled: boolean }) {
   const series = report.charts.filter((chart): chart is SeriesData => chart.type === "series");
   const tradeOffs = report.charts.filter((chart): chart is TradeOffData => chart.type === "trade-off");
+  const matrices = report.charts.filter((chart): chart is MatrixData => chart.type === "matrix");
+  const { browser } = report;
   const hint = barsHint(report.tables);
+  // What chooses rows is next to them; what is folded comes after them.
+  const beside = browser ? report.tables.filter(({ chooses }) => chooses) : [];
+  const below = browser ? report.tables.filter(({ folded }) => folded) : [];
+  const above = report.tables.filter((table) => !beside.includes(table) && !below.includes(table));
+  const choosers = (matrices.length > 0 || beside.length > 0) && (
+    <div class="cards">
+      {matrices.map((chart) => drawing(globalThis.glassformerMatrix)(chart, browser !== null))}
+      {beside.map((table) => <TableCard table={table} whole={false} />)}
+    </div>
+  );
   return (
     <article>
-      {titled && report.title && <h2 class="finding">{report.title}</h2>}
+      {titled && report.title && <h2 class="part" id={`part-${report.title}`}>{report.title}</h2>}
       {report.finding && <p class="finding"><Long text={report.finding} /></p>}
       {report.heading && <p class="heading"><Long text={report.heading} /></p>}
       <div class={series.length > 0 && tradeOffs.length > 0 ? "two-columns" : undefined}>
         {series.length > 0 && <SeriesCharts charts={series} />}
-        {tradeOffs.length > 0 && <TradeOffs charts={tradeOffs} />}
+        {tradeOffs.length > 0 && <div class="cards">{tradeOffs.map((chart) => drawing(globalThis.glassformerTradeOff)(chart, Grid))}</div>}
       </div>
       {hint && <p class="remark">{hint}</p>}
-      {report.tables.length > 0 && (
-        <div class="cards">
-          {report.tables.map((table, i) => (
-            <TableCard table={table} whole={!narrow(table, i)} />
-          ))}
+      <Tables tables={above} />
+      {browser ? (
+        <div class={`browsed${choosers && !matrices.some(({ names }) => names.length > 8) ? " side-column" : ""}`}>
+          {choosers}
+          {drawing(globalThis.glassformerRows)(browser)}
         </div>
+      ) : (
+        choosers
       )}
+      <Tables tables={below} />
       {report.passages.length > 0 && (
         <div class="cards">
           {report.passages.map((passages) => (

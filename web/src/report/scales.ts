@@ -13,6 +13,9 @@ export function number(x: Value | undefined): string {
   return size >= 1000 ? Math.round(x).toLocaleString("en") : String(Number(x.toPrecision(4)));
 }
 
+/** A share in percent: 41%; what is not all or nothing is not rounded to it. */
+export const percent = (share: number): string => (share >= 0.995 && share < 1 ? ">99%" : share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
+
 /** About `count` round numbers between two; on a logarithmic scale 1, 2, 5 of each power of ten, or the powers alone. */
 export function ticks(low: number, high: number, count: number, log = false): number[] {
   if (!(high > low)) return [low];

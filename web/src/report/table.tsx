@@ -166,12 +166,18 @@ function Heading({ table, column, sort }: { table: TableData; column: number; so
   );
 }
 
+/** The heading of a row, which chooses rows in the browser of the page. */
+function Chooser({ table, text }: { table: TableData; text: string }) {
+  const values = { ...(table.chooses === "true" ? { predicted: "" } : {}), [table.chooses!]: text };
+  return <button class="choose" onClick={() => document.dispatchEvent(new CustomEvent("choose", { detail: values }))}>{text}</button>;
+}
+
 function Row({ table, i, scales, signed }: { table: TableData; i: number; scales: (Scale | null)[]; signed: boolean }) {
   const cellOf = (cell: Cell, column: number) => {
     if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
     const text = <Long text={textOf(cell)} />;
     const long = textOf(cell).length > SHORT ? " is-long" : "";
-    if (column === 0) return <th scope="row" class={long || undefined}>{text}</th>;
+    if (column === 0) return <th scope="row" class={long || undefined}>{table.chooses && globalThis.glassformerRows ? <Chooser table={table} text={textOf(cell)} /> : text}</th>;
     return (
       <td class={column < table.left ? `is-text${long}` : undefined} style={shade(table, i, column, signed)}>
         {text}

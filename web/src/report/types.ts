@@ -33,6 +33,8 @@ export interface TableData {
   folded: boolean;
   /** A sentence below the caption. */
   note: string;
+  /** What the headings of its rows choose in the browser of the page. */
+  chooses?: "true" | "group" | "find";
 }
 
 export interface LineData {
@@ -101,6 +103,61 @@ export interface TradeOffData {
   groups: string[];
 }
 
+export interface MatrixData {
+  type: "matrix";
+  title: string;
+  names: string[];
+  /** Rows are true classes, columns predicted ones. */
+  counts: number[][];
+  unit: "rows" | "words";
+}
+
+/** A row; what it has not is left out. */
+export interface RowData {
+  index: number;
+  where: string;
+  texts?: [name: string, text: string][];
+  /** Each with a tag, instead of texts. */
+  words?: string[];
+  true?: string[];
+  predicted?: string[];
+  correct?: boolean;
+  loss?: number;
+  scores?: [name: string, share: number][];
+  /** Of each word; null: it was not evaluated. */
+  losses?: (number | null)[];
+  values?: [name: string, value: Value][];
+  groups?: string[];
+  /** Characters of its texts, where these are cut. */
+  whole?: number;
+  /** What the explorer opens with. */
+  look?: string[];
+  /** Address of its page in the explorer. */
+  page?: string;
+}
+
+export interface BrowserData {
+  kind: "classes" | "labels" | "number" | "tags" | "texts";
+  names: string[];
+  grouped_by: string;
+  /** That opens the explorer on a row; empty: the explorer is served next to the page. */
+  command: string;
+  /** Rows that are shown until one asks for all. */
+  first: number | null;
+  rows: RowData[];
+}
+
+/** What is chosen of the rows of a page; empty: all. */
+export interface Choice {
+  order: string;
+  true: string;
+  predicted: string;
+  answers: string;
+  find: string;
+  group: string;
+  page: string;
+}
+
 export interface PassagesData {
   title: string;
   /** What the texts were made from, folded; empty: nothing. */
@@ -114,9 +171,10 @@ export interface ReportData {
   title: string;
   heading: string;
   finding: string;
-  charts: (SeriesData | TradeOffData)[];
+  charts: (SeriesData | TradeOffData | MatrixData)[];
   tables: TableData[];
   passages: PassagesData[];
+  browser: BrowserData | null;
   remarks: string[];
 }
 
@@ -138,6 +196,12 @@ export type DrawSeries = (into: HTMLElement, charts: SeriesData[]) => void;
 /** Draws a trade-off, with the part that draws the same as a table; a bundle of its own too. */
 export type DrawTradeOff = (data: TradeOffData, Grid: (properties: { table: TableData; label: string }) => VNode) => VNode;
 
+/** Draws a matrix; live: its cells choose the rows of a browser. A bundle of its own. */
+export type DrawMatrix = (data: MatrixData, live: boolean) => VNode;
+
+/** Draws the browser of rows. A bundle of its own. */
+export type DrawRows = (data: BrowserData) => VNode;
+
 /** Draws reports into an element, in the place of what is there. */
 export type DrawReport = (place: HTMLElement, page: PackedPage) => void;
 
@@ -145,4 +209,12 @@ declare global {
   var glassformerReport: DrawReport | undefined;
   var glassformerSeries: DrawSeries | undefined;
   var glassformerTradeOff: DrawTradeOff | undefined;
+  var glassformerMatrix: DrawMatrix | undefined;
+  var glassformerRows: DrawRows | undefined;
+  interface DocumentEventMap {
+    /** Rows are to be chosen. */
+    choose: CustomEvent<Partial<Choice>>;
+    /** Rows were chosen. */
+    chosen: CustomEvent<Choice>;
+  }
 }

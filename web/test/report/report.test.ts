@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { barsHint } from "../../src/report/report";
-import { extent, intervalRange, nearest, number, padded, place, significant, ticks } from "../../src/report/scales";
+import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report/matrix";
+import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
+import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks } from "../../src/report/scales";
 import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
 import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
 import { withAxes } from "../../src/report/unpack";
-import type { Cell, IntervalCell, LineData, SeriesData, TableData, TradeOffData } from "../../src/report/types";
+import type { BrowserData, Cell, Choice, IntervalCell, LineData, SeriesData, TableData, TradeOffData } from "../../src/report/types";
 
 const interval = (value: number | string, low: number | null = null, high: number | null = null, signed = false): IntervalCell => ({
   text: `${value}`, value, low, high, signed,
@@ -156,4 +158,64 @@ test("values that were tried are labelled where there is room for all", () => {
   const axis = { label: "rate", unit: "", log: true, more: null };
   assert.deepEqual(tradeOffScale(cells, { ...axis, ticks: [2e-4, 1e-4, 9e-4] }, 6).ticks, [1e-4, 2e-4, 9e-4]);
   assert.ok(!tradeOffScale(cells, { ...axis, ticks: [1e-4, 1.01e-4] }, 6).ticks.includes(1.01e-4));
+});
+
+test("shares of a matrix are of what is true or predicted; cells without anything are left out", () => {
+  const counts = [[6, 4, 0], [0, 3, 1], [0, 0, 0]];
+  assert.deepEqual(cellsOf(counts, "true").map(({ row, column, share }) => [row, column, share]), [[0, 0, 0.6], [0, 1, 0.4], [1, 1, 0.75], [1, 2, 0.25]]);
+  assert.deepEqual(cellsOf(counts, "predicted").map(({ share }) => share), [1, 4 / 7, 3 / 7, 1]);
+  assert.deepEqual(confused(cellsOf(counts, "")).map(({ row, column, count }) => [row, column, count]), [[0, 1, 4], [1, 2, 1]]);
+  const [first] = cellsOf([[12_345]], "");
+  assert.deepEqual([numeral(first, ""), numeral(first, "true"), opacity(1), opacity(0.01)], ["12k", "100%", "1.000", "0.107"]);
+  assert.deepEqual([0.004, 0.005, 0.996, 1, 0].map(percent), ["<1%", "1%", ">99%", "100%", "0%"]);
+});
+
+test("arrow keys go from a cell to the next one with something in it", () => {
+  const cells = cellsOf([[1, 0, 1], [0, 1, 0], [1, 0, 0]], "");
+  const go = (key: string) => neighbour(cells, cells[0], key);
+  assert.deepEqual([go("ArrowRight")?.column, go("ArrowDown")?.row, go("ArrowLeft"), go("Tab")], [2, 2, undefined, undefined]);
+});
+
+const browser = (rows: BrowserData["rows"], more: Partial<BrowserData> = {}): BrowserData => ({ kind: "classes", names: ["a", "b"], grouped_by: "", command: "", first: null, rows, ...more });
+const choice = (more: Partial<Choice> = {}): Choice => ({ order: "high", true: "", predicted: "", answers: "", group: "", find: "", page: "", ...more });
+const indices = (choose: ReturnType<typeof chooser>, more: Partial<Choice>) => choose(choice(more)).map(({ index }) => index);
+
+test("rows are ordered and chosen by what is true, predicted, right, found and of a group", () => {
+  const rows = rowsOf(browser([
+    { index: 0, where: "x.csv: line 2", texts: [["text", "Time flies"]], true: ["a"], predicted: ["b"], correct: false, loss: 2, scores: [["b", 0.8]], groups: ["x", "y"] },
+    { index: 1, where: "x.csv: line 3", texts: [["text", "fruit"]], true: ["b"], predicted: ["b"], correct: true, loss: 0, scores: [["b", 1]], groups: ["x"] },
+    { index: 2, where: "y.csv: line 4", texts: [["text", "flies"]], true: ["a"], predicted: ["b"], correct: false, loss: 3, scores: [["b", 0.9]] },
+    { index: 3, where: "y.csv: line 5", true: ["a"] },
+  ]));
+  const choose = chooser(rows);
+  const orders = { high: [2, 0, 1, 3], low: [1, 0, 2, 3], sure: [2, 0], file: [0, 1, 2, 3] };
+  for (const [order, wanted] of Object.entries(orders)) assert.deepEqual(indices(choose, { order }), wanted, order);
+  assert.deepEqual(indices(choose, { true: "a", predicted: "b" }), [2, 0]);
+  assert.deepEqual(indices(choose, { answers: "right" }), [1]);
+  assert.deepEqual(indices(choose, { find: "FLIES", group: "y" }), [0]);
+  assert.deepEqual(indices(choose, { find: "line 5" }), [3]);
+  assert.deepEqual(sheetOf(rows.slice(0, 1)), [["index", "where", "text", "true", "predicted", "probability", "loss"], [0, "x.csv: line 2", "Time flies", "a", "b", 0.8, 2]]);
+  const unranked = chooser(rowsOf(browser([{ index: 5, where: "" }, { index: 4, where: "" }], { kind: "texts" })));
+  assert.deepEqual([indices(unranked, {}), indices(unranked, { order: "low" })], [[5, 4], [4, 5]], "as they came, the worst first");
+});
+
+test("of words that are tagged, those that a choice means", () => {
+  const [row] = rowsOf(browser([{ index: 0, where: "", words: ["Rome", "saw", "Jeff"], true: ["L", "O", "P"], predicted: ["L", "O", "L"], losses: [0.1, null, 2] }], { kind: "tags" }));
+  assert.deepEqual(places(row, choice({ predicted: "L" })), [0, 2]);
+  assert.deepEqual(places(row, choice({ answers: "wrong" })), [2]);
+  assert.deepEqual(places(row, choice()), [0, 2], "a word that was not read is none");
+});
+
+test("a text is cut where it holds what is sought", () => {
+  assert.deepEqual(cut("Time flies, flies", "flies"), ["Time ", "flies", ", ", "flies", ""]);
+  assert.deepEqual(cut("İ flies", "flies"), ["İ flies"], "small letters that are longer");
+  assert.deepEqual(cut("x", ""), ["x"]);
+});
+
+test("a hundred thousand rows are chosen while one types", () => {
+  const rows = rowsOf(browser(Array.from({ length: 100_000 }, (_, i) => ({ index: i, where: `x.csv: line ${i}`, texts: [["text", `time flies like an arrow ${i}`.repeat(3)] as [string, string]], true: ["a"], predicted: ["b"], correct: false, loss: (i * 7919) % 100_003 }))));
+  const choose = chooser(rows);
+  choose(choice());
+  const start = performance.now();
+  assert.ok(choose(choice({ find: "arrow 99999", true: "a" })).length === 1 && performance.now() - start < 1_000);
 });

@@ -13,22 +13,21 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
+from glassformer.reports.charts import RowKind
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table
 from glassformer.tasks.predictions import sort_by_loss, total_loss
 from glassformer.tasks.types import Prediction
 
-LabelKind = Literal["classes", "labels", "number", "tags", "texts"]
-
 TOP = 10
 """Rows of each list on the terminal, so that all of them fit on two screens; the page has every row."""
 MAX_LABELS = 20
 """Maximum labels in a table, those with the highest loss; some tasks have hundreds."""
-TEXT_WIDTH = 72
-"""Characters of a text in a table."""
+TEXT_WIDTH, NAME_WIDTH = 72, 24
+"""Characters of a text and of a name in a table."""
 GROUP_COLUMNS = ("mean loss", "total loss", "count", "wrong")
 
 
@@ -66,7 +65,7 @@ class ErrorAnalysis(Report, kind="errors"):
     labels, words: groups by label and by token, the highest mean loss first, of words the highest sum
     """
 
-    label_kind: LabelKind
+    label_kind: RowKind
     count: int
     wrong: int
     worst: list[Prediction]
@@ -87,12 +86,21 @@ class ErrorAnalysis(Report, kind="errors"):
             tables.append(_record_table(f"Wrong and confident: {self.sure_from or 0:.0%} or more", self.confident))
         tables.append(_record_table("Lowest loss", self.best))
         if self.labels:
-            called = "tag" if self.label_kind == "tags" else "label"
-            part = f", {MAX_LABELS} of {len(self.labels)}" if len(self.labels) > MAX_LABELS else ""
-            tables.append(_group_table(f"By {called}{part}", self.labels[:MAX_LABELS], called))
+            tables.append(self.group_table("tag" if self.label_kind == "tags" else "label", MAX_LABELS))
         if self.words:
-            tables.append(_group_table("Tokens with the highest loss", self.words[:TOP], "word"))
+            tables.append(replace(self.group_table("word", TOP), caption="Tokens with the highest loss"))
         return tables
+
+    def group_table(self, called: str, most: int) -> Table:
+        """The loss by label, by tag or by word, the highest first.
+
+        Args:
+            most: rows
+        """
+        groups = self.words if called == "word" else self.labels
+        part = f", {most} of {len(groups):,}" if len(groups) > most else ""
+        rows = [[group.name, *group.cells()] for group in groups[:most]]
+        return Table([called, *GROUP_COLUMNS], rows, f"By {called}{part}", longest=NAME_WIDTH)
 
 
 def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalysis:
@@ -146,7 +154,7 @@ def lost_tables(before: Sequence[Prediction], after: Sequence[Prediction], top: 
 # ------------------------------------------------------------------------------------------ what a record says
 
 
-def label_kind(records: Sequence[Prediction]) -> LabelKind:
+def label_kind(records: Sequence[Prediction]) -> RowKind:
     """The kind of labels that predictions have."""
     first = records[0]
     if "tokens" in first.row:
@@ -249,12 +257,7 @@ def _record_table(caption: str, records: Sequence[Prediction]) -> Table:
     return Table(["loss", "true", "predicted", "where", "text"], rows, caption, left=5)
 
 
-def _group_table(caption: str, groups: Sequence[ErrorGroup], called: str) -> Table:
-    """A table with one row a group."""
-    return Table([called, *GROUP_COLUMNS], [[one_line(group.name), *group.cells()] for group in groups], caption)
-
-
-def one_line(text: str, width: int = 24) -> str:
+def one_line(text: str, width: int = NAME_WIDTH) -> str:
     """A text in one line, cut to a width, without control characters, which would steer a terminal."""
     flat = "".join(c if c.isprintable() else "·" for c in " ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"

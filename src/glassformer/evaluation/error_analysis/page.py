@@ -1,200 +1,205 @@
-"""HTML page of the error analysis: one file, or served next to the explorer.
+"""Error analysis of an evaluation as a report: its metrics, confusion matrix and rows. Its page, or part of another.
 
-head        metrics of the model and its baselines
-confusion   a cell filters the rows by its pair of classes     loss by label, by token
+metrics     next to baselines, per class and per group
+confusion   a cell chooses the rows of its pair of classes     loss by label, by token: a name chooses its rows
 rows        by loss, filtered, searched; each with its prediction, and a link to look inside the model
-
-Rows are JSON in the page, and `static/errors.js` shows a few at a time, so thousands are no burden. Every text is
-escaped: the page runs its own script and no other, and loads nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from glassformer.evaluation.error_analysis.confusion import (
-    MAX_NUMBERED_CLASSES,
-    MAX_PAIRS,
-    ConfusionMatrix,
-    confusion_matrix,
-)
+from glassformer.evaluation.error_analysis.confusion import ConfusionMatrix, confusion_matrix
 from glassformer.evaluation.error_analysis.errors import (
-    GROUP_COLUMNS,
     ErrorAnalysis,
-    ErrorGroup,
     analyse_errors,
     label_kind,
+    label_text,
 )
-from glassformer.evaluation.evaluate import EvaluationReport
-from glassformer.files import null_for_nan
-from glassformer.reports.page import json_script, page, scroll_region, shown_path, shown_place, write_page
-from glassformer.reports.table import html_table, percent
-from glassformer.runs.curves import STATIC as PAGE
-from glassformer.tasks.metrics.metric import Interval
+from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
+from glassformer.files import counted
+from glassformer.reports.charts import BrowserRow, PairCounts, RowBrowser, RowKind
+from glassformer.reports.page import shown_command, shown_path
+from glassformer.reports.report import Display
+from glassformer.reports.table import Table
 from glassformer.tasks.predictions import sort_by_loss, total_loss
 from glassformer.tasks.types import Prediction
 
-STATIC = Path(__file__).parent / "static"
-MAX_ROWS = 5_000
+MAX_ROWS = 100_000
 """A browser filters and sorts this many rows without a delay; of more, the page has the worst and the best."""
-MAX_CHARACTERS = 8_000_000
+MAX_CHARACTERS = 20_000_000
 """Of all texts together; of rows longer than their share of it, the page has the beginning."""
-MAX_METRICS, MAX_GROUPS = 3, 200
-"""Metrics that fit in the line at the top of a phone; groups that a reader can scroll through."""
-MAX_CLASSES_BESIDE = 8
-"""Maximum classes of a matrix next to the rows; a larger one is above them."""
+MIN_CHARACTERS = 200
+"""Of a row, however many there are: enough to know it by."""
+MAX_GROUPS = 200
+"""Labels or tokens that a reader can scroll through."""
 
 
-class ErrorsPage:
-    """The error analysis page of an evaluation.
+@dataclass(frozen=True, repr=False)
+class EvaluatedRows(Display):
+    """The error analysis of an evaluation.
 
-    Args:
-        report, records: of one evaluation
-        model: a folder or a run, as shown in commands
-        pages: index of a prediction → its explorer page, relative to this one
+    report, records: of one evaluation
+    model: a folder or a run, as shown in commands; "" = the explorer is served next to the page
+    pages: index of a prediction → its explorer page, relative to the page
+    groups: of each record, as the report groups them
+    first: how many rows are shown until one asks for all; None = a page of them
+    whole: with the metrics; else it is part of a page that has them
     """
 
-    ROWS_AT_ONCE = 25
-
-    def __init__(
-        self,
-        report: EvaluationReport,
-        records: Sequence[Prediction],
-        *,
-        model: str = "MODEL",
-        pages: Mapping[int, str] | None = None,
-    ) -> None:
-        self.report = report
-        self.records = records
-        self.model = model
-        self.pages = pages or {}
-        self.kind = label_kind(records)
-        self.errors: ErrorAnalysis = analyse_errors(records)
-        names = report.classes.names if report.classes is not None and self.kind == "classes" else None
-        self.confusion = confusion_matrix(records, names)
-        ranked = sort_by_loss(records)
-        self.rows = ranked if len(ranked) == len(records) else list(records)
-        if len(self.rows) > MAX_ROWS:  # the worst and the best
-            self.rows = self.rows[: MAX_ROWS // 2] + self.rows[-MAX_ROWS // 2 :]
+    report: EvaluationReport
+    records: Sequence[Prediction]
+    model: str = "MODEL"
+    pages: Mapping[int, str] = field(default_factory=dict)
+    groups: Sequence[Sequence[str]] = ()
+    first: int | None = None
+    whole: bool = True
 
     @property
     def title(self) -> str:
-        return f"Where {self.report.name} goes wrong"
+        return f"Where {self.report.name} goes wrong" if self.whole else "Errors"
 
     @property
-    def style(self) -> str:
-        return (PAGE / "page.css").read_text("utf-8") + (STATIC / "errors.css").read_text("utf-8")
-
-    @property
-    def script(self) -> str:
-        return (STATIC / "errors.js").read_text("utf-8")
-
-    def standalone(self) -> str:
-        """The page as one HTML file."""
-        return page(self.title, self.body(), style=self.style, script=self.script)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page atomically. Raises: DataError: it cannot be written."""
-        return write_page(path, self.standalone())
-
-    def body(self, *, served: bool = False) -> str:
-        """The HTML body without the script; `served`: the explorer is next to it."""
-        head = f"<main><header><h1>{escape(self.title)}</h1>{self.summary()}</header>"
-        return "\n".join([head, self.metrics_table(), self.groups_table(), self.rows_html(served=served), "</main>"])
-
-    def rows_html(self, *, served: bool = False) -> str:
-        """The rows, with the confusion matrix and the losses next to them."""
-        panels = list(self._side_panels())
-        side_by_side = self.confusion is None or len(self.confusion.names) <= MAX_CLASSES_BESIDE
-        return "\n".join(
-            [
-                f'<div class="{"columns" if panels and side_by_side else "stacked"}">',
-                f'<div class="side">{"".join(panels)}</div>' if panels else "",
-                f'<section class="list" aria-label="Rows" data-rows="{self.ROWS_AT_ONCE}">{_FILTERS}'
-                f'{_LEGEND if self.kind == "tags" else ""}<ol class="rows"></ol>{_PAGER}</section></div>',
-                "<noscript><p>The rows are shown by a script, and scripts are switched off here.</p></noscript>",
-                json_script("records", null_for_nan(self._page_data(served))),
-            ]
-        )
-
-    # ------------------------------------------------------------------------------------------------- the head
-
-    def summary(self) -> str:
+    def caption(self) -> str:
         files = ", ".join(map(shown_path, self.report.data.get("files", ()))) or "rows"
-        of, omitted = len(self.records), len(self.records) - len(self.rows)
-        parts = [f"{of:,} rows of {files} · task {self.report.task}"]
-        if self.errors.wrong:
-            parts.append(f" · {self.errors.wrong:,} wrong ({self.errors.wrong / of:.1%})")
-        elif any(row.correct is not None for row in self.records):
-            parts.append(" · none wrong")
-        if omitted:
-            parts.append(
-                f". The page holds those with the highest and the lowest loss; {omitted:,} between them are left out"
-            )
-        notes = "".join(f'<p class="dim">{escape(note)}</p>' for note in self.report.notes)
-        return f'<p class="dim">{escape("".join(parts))}.</p>{notes}'
-
-    def metrics_table(self) -> str:
-        """The table of the metrics of the model and its baselines, each with its interval."""
-        report = self.report
-        names = sorted(report.metrics, key=lambda name: name != report.metric)[:MAX_METRICS]
-        systems = [(report.name, "", report.metrics)]
-        systems += [(name, one.about, one.metrics) for name, one in report.baselines.items()]
-        ends = {name: _bar_end([metrics[name] for _, _, metrics in systems if name in metrics]) for name in names}
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *names))
-        body = "".join(
-            f'<tr{" class=model" if row == 0 else ""}><th scope="row">{escape(name)}'
-            + (f'<span class="dim">{escape(about)}</span>' if about else "")
-            + "</th>"
-            + "".join(f"<td>{_metric_cell(metrics.get(x), ends[x])}</td>" for x in names)
-            + "</tr>"
-            for row, (name, about, metrics) in enumerate(systems)
+        of, omitted = len(self.records), len(self.records) - len(self._shown)
+        left_out = (
+            f". The page holds those with the highest and the lowest loss; {omitted:,} between them are left out"
+            if omitted
+            else ""
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        hint = '<p class="dim">In brackets and as bars: 95% intervals.</p>'
-        return scroll_region("Metrics", table, "scroll metrics") + hint
+        return f"{counted(of, 'row')} of {files} · task {self.report.task}{left_out}"
 
-    def groups_table(self) -> str:
-        """The metrics by the values of a column, where the report has them."""
-        groups = self.report.groups
-        if groups is None:
-            return ""
-        sentences = "".join(f'<p class="dim">{escape(sentence)}</p>' for sentence in groups.sentences())
-        return scroll_region(f"Metrics by {groups.column}", groups.table().html()) + sentences
+    @property
+    def finding(self) -> str:
+        """`7 of 300 rows are wrong (2.3%), most often balance as transfer (2 rows). f1 0.977 […]; better than …`"""
+        of, wrong, confused = len(self.records), self.errors.wrong, self.confusion and self.confusion.pairs(1)
+        sentences = []
+        if any(row.correct is not None for row in self.records):
+            most = ""
+            if self.confusion is not None and confused:
+                true, predicted, count, _ = confused[0]
+                most = f", most often {true} as {predicted} ({counted(count, self.confusion.unit[:-1])})"
+            sentences.append(f"{wrong:,} of {counted(of, 'row')} are wrong ({wrong / of:.1%}){most}.")
+        if self.whole:
+            sentences.append(f"{beside_baselines(self.report)}.")
+        return " ".join(sentences)
 
-    # ------------------------------------------------------------------------------------- next to the rows
+    @cached_property
+    def errors(self) -> ErrorAnalysis:
+        return analyse_errors(self.records)
 
-    def _side_panels(self) -> Iterator[str]:
-        if self.confusion is not None:
-            yield _confusion_panel(self.confusion, "words" if self.kind == "tags" else "rows")
+    @cached_property
+    def confusion(self) -> ConfusionMatrix | None:
+        classes = self.report.classes
+        names = classes.names if classes is not None and self.kind == "classes" else None
+        return confusion_matrix(self.records, names)
+
+    @property
+    def kind(self) -> RowKind:
+        return label_kind(self.records)
+
+    @cached_property
+    def _shown(self) -> list[Prediction]:
+        """The rows of the page, the worst first."""
+        ranked = sort_by_loss(self.records)
+        rows = ranked if len(ranked) == len(self.records) else list(self.records)
+        return rows if len(rows) <= MAX_ROWS else rows[: MAX_ROWS // 2] + rows[-MAX_ROWS // 2 :]
+
+    def tables(self) -> list[Table]:
+        """Metrics, confusion and rows, as the terminal has them."""
+        confusion = [] if self.confusion is None else self.confusion.tables()
+        return [*(self.report.tables() if self.whole else ()), *confusion, *self.errors.tables()]
+
+    def charts(self) -> list[PairCounts]:
+        """The confusion matrix, where rows have one class each."""
+        return [] if self.confusion is None else self.confusion.charts()
+
+    def page_tables(self) -> list[Table]:
+        """Metrics, and losses by label and by token, which choose their rows."""
+        metrics = self.report.page_tables() if self.whole else ()
+        tables = [replace(table, folded=True) if i and not table.chooses else table for i, table in enumerate(metrics)]
+        label = "tag" if self.kind == "tags" else "label"
         if self.errors.labels:
-            yield _group_panel("tag" if self.kind == "tags" else "label", self.errors.labels)
+            table = self.errors.group_table(label, MAX_GROUPS)
+            tables.append(replace(table, note="Highest mean loss first.", chooses="true"))
         if self.errors.words:
-            yield _group_panel("word", self.errors.words)
+            table = self.errors.group_table("word", MAX_GROUPS)
+            tables.append(replace(table, note="Highest total loss first.", chooses="find"))
+        return tables
 
-    # -------------------------------------------------------------------------------------------------- the rows
+    def browser(self) -> RowBrowser:
+        """The rows."""
+        return self._browser
 
-    def _page_data(self, served: bool) -> dict[str, Any]:
-        """JSON that the script of the page draws."""
+    @cached_property
+    def _browser(self) -> RowBrowser:
         # rows of a book each would make a page that no browser opens
-        limit = max(500, MAX_CHARACTERS // max(len(self.rows), 1))
-        return {
-            "kind": self.kind,
-            "names": self._label_names(),
-            "counts": None if self.confusion is None else self.confusion.counts.tolist(),
-            "served": served,
-            "model": shown_path(self.model),
-            "rows": [_row_data(record, limit, self.pages.get(record.index)) for record in self.rows],
-        }
+        limit = max(MIN_CHARACTERS, MAX_CHARACTERS // len(self._shown))
+        groups = dict(zip((record.index for record in self.records), self.groups, strict=False))
+        return RowBrowser(
+            kind=self.kind,
+            names=self._names,
+            grouped_by=self.report.groups.column if self.report.groups and self.groups else "",
+            command=f"glassformer look {shown_command([self.model])}" if self.model else "",
+            first=self.first,
+            rows=[
+                browser_row(record, limit, self.pages.get(record.index, ""), groups.get(record.index, ()))
+                for record in self._shown
+            ],
+        )
 
-    def _label_names(self) -> list[str]:
+    @property
+    def _names(self) -> list[str]:
+        """Of classes, labels or tags."""
         if self.confusion is not None:
             return self.confusion.names
         return sorted({group.name for group in self.errors.labels}) if self.kind == "labels" else []
+
+    def remarks(self) -> list[str]:
+        return self.report.remarks() if self.whole else []
+
+
+def browser_row(record: Prediction, limit: int, page: str = "", groups: Sequence[str] = ()) -> BrowserRow:
+    """A prediction as a row of a browser.
+
+    Args:
+        limit: characters of its texts
+    """
+    details, tokens = record.details, record.row.get("tokens", ())
+    texts = {} if tokens else {name: x for name, x in record.row.items() if isinstance(x, str)}
+    length = sum(map(len, texts.values()))
+    return BrowserRow(
+        index=record.index,
+        where=record.where,
+        texts={name: text[:limit] for name, text in texts.items()},
+        words=[str(token) for token in tokens],
+        true=_labels(record.label),
+        predicted=_labels(record.predicted),
+        correct=record.correct,
+        loss=_finite(total_loss(record)),
+        scores={str(name): share for name, share in details.get("scores", {}).items()},
+        losses=details.get("losses", ()) if tokens else (),
+        values=details.get("metrics", {}),
+        groups=groups,
+        whole=length if length > limit else None,
+        look=() if length > limit else explorer_texts(record),
+        page=page,
+    )
+
+
+def _labels(value: object) -> list[str]:
+    """Classes, labels, tags or texts; a number as text."""
+    if isinstance(value, list):
+        return list(map(str, value))
+    return [] if value is None else [label_text(value)]
+
+
+def _finite(x: float | None) -> float | None:
+    return None if x is None or not math.isfinite(x) else x
 
 
 def explorer_texts(record: Prediction) -> list[str]:
@@ -208,113 +213,3 @@ def explorer_texts(record: Prediction) -> list[str]:
             *([record.predicted] if isinstance(record.predicted, str) and record.predicted else []),
         ]
     return [str(text) for text in row.values() if isinstance(text, str) and text][:2]
-
-
-# ---------------------------------------------------------------------------------------------------- pieces
-
-
-def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any]:
-    """A row for the script: `at` its number, `y` the true label, `s` the prediction."""
-    details = record.details
-    length = sum(len(x) for x in record.row.values() if isinstance(x, str))
-    data: dict[str, Any] = {
-        "at": record.index,
-        "where": shown_place(record.where),
-        "row": {role: x[:limit] if isinstance(x, str) else x for role, x in record.row.items()},
-        "y": record.label,
-        "s": record.predicted,
-        "ok": record.correct,
-        "loss": _rounded(total_loss(record)),
-        "look": None if length > limit else explorer_texts(record),
-    }
-    if "scores" in details:
-        data["scores"] = [[name, _rounded(p)] for name, p in details["scores"].items()]
-    if "losses" in details:
-        data["losses"] = [_rounded(x) for x in details["losses"]]
-    if "metrics" in details:
-        data["metrics"] = details["metrics"]
-    if length > limit:
-        data["cut"] = length
-    if page:
-        data["page"] = page
-    return data
-
-
-def _rounded(x: float | None) -> float | None:
-    return None if x is None or not math.isfinite(x) else float(f"{x:.5g}")
-
-
-def _bar_end(values: Sequence[Interval]) -> float:
-    """The end of the scale of a metric's bars: 1 for shares, else the maximum."""
-    largest = max((max(x.value, x.high or x.value) for x in values), default=1.0)
-    return 1.0 if largest <= 1 else largest
-
-
-def _metric_cell(metric: Interval | None, end: float) -> str:
-    if metric is None:
-        return ""
-    value, _, interval = metric.written(3).partition(" ")
-    low, high = (metric.value if x is None else x for x in (metric.low, metric.high))
-    left, mark, right = (max(0.0, min(100 * x / end, 100)) if end else 0.0 for x in (low, metric.value, high))
-    return (
-        f'<b>{value}</b> <span class="dim">{interval}</span><svg class="track" viewBox="0 0 100 8" '
-        'preserveAspectRatio="none" aria-hidden="true"><rect class="rail" y="2.5" width="100" height="3"/>'
-        f'<rect class="span" x="{left:.2f}" y="1.5" width="{right - left:.2f}" height="5"/>'
-        f'<rect class="mark" x="{max(0.0, mark - 0.6):.2f}" width="1.2" height="8"/></svg>'
-    )
-
-
-def _confusion_panel(matrix: ConfusionMatrix, unit: str) -> str:
-    count, pairs = len(matrix.names), matrix.pairs(MAX_PAIRS)
-    wide = count > MAX_CLASSES_BESIDE
-    css_class = "picture wide" if wide else "picture"
-    parts = [
-        '<section class="panel matrix"><h2>Confusion matrix</h2>',
-        f'<p class="dim">A row is a true class, a column a predicted one. Choose a cell to see its {unit}.</p>',
-        _NORMALISE if count <= MAX_NUMBERED_CLASSES else "",
-        scroll_region("Confusion matrix", matrix.svg(styled=False), css_class),
-    ]
-    if pairs:
-        items = "".join(
-            f'<li><button type="button" data-pair="{matrix.names.index(true)},{matrix.names.index(predicted)}">'
-            f"<b>{n:,}</b> {escape(true)} <span>predicted as</span> {escape(predicted)} "
-            f"<i>{escape(percent(share))}</i></button></li>"
-            for true, predicted, n, share in pairs
-        )
-        opened = " open" if wide else ""
-        parts.append(f'<details{opened}><summary>Confused most</summary><ol class="pairs">{items}</ol></details>')
-    return "".join(parts) + "</section>"
-
-
-def _group_panel(called: str, groups: Sequence[ErrorGroup]) -> str:
-    """Loss by label or by token; the script makes its name a filter of the rows."""
-    table = html_table([called, *GROUP_COLUMNS], [[x.name, *x.cells()] for x in groups[:MAX_GROUPS]])
-    more = f'<p class="dim">{len(groups) - MAX_GROUPS:,} more.</p>' if len(groups) > MAX_GROUPS else ""
-    order = "total loss" if called == "word" else "mean loss"
-    return (
-        f'<section class="panel" data-groups="{called}"><h2>By {called}</h2><p class="dim">Highest {order} first.</p>'
-        f"{scroll_region(f'Loss by {called}', table)}{more}</section>"
-    )
-
-
-_NORMALISE = """<div class="how" role="group" aria-label="Numbers in the cells">
-<button type="button" data-normalise="" aria-pressed="true">counts</button>
-<button type="button" data-normalise="true" aria-pressed="false">% of true</button>
-<button type="button" data-normalise="predicted" aria-pressed="false">% of predicted</button></div>"""
-
-_FILTERS = """<form class="filters" role="search" aria-label="Choose rows">
-<label>Order <select name="order"></select></label>
-<label>True <select name="true"></select></label>
-<label>Predicted <select name="said"></select></label>
-<label>Answers <select name="verdict"><option value="">all</option><option value="wrong">wrong</option>
-<option value="right">right</option></select></label>
-<label class="find">Find
-<input name="find" type="search" placeholder="in the text or its position" autocomplete="off"></label>
-<button type="reset">Reset</button>
-<output class="dim" aria-live="polite"></output></form>"""
-
-_LEGEND = """<p class="dim legend">The darker a word, the lower the probability of its true tag. Below a wrong one: ✗
-the predicted tag, ✓ the true one; below others their tag. True entities are underlined, a colour a type.</p>"""
-
-_PAGER = """<nav class="pager" aria-label="Pages of rows"><button type="button" data-step="-1">Previous</button>
-<span class="dim"></span><button type="button" data-step="1">Next</button></nav>"""

@@ -27,13 +27,10 @@ from typing import Any, NoReturn
 
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.evaluation.error_analysis.corrected import LABEL_SEPARATOR, Corrections, RowComment
-from glassformer.evaluation.error_analysis.errors import (
-    LabelKind,
-    confidence,
-    label_kind,
-)
+from glassformer.evaluation.error_analysis.errors import confidence, label_kind
 from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.files.atomic import new_file
+from glassformer.reports.charts import RowKind
 from glassformer.tasks.predictions import sort_by_loss, total_loss
 from glassformer.tasks.types import Prediction
 
@@ -317,7 +314,7 @@ def _same_text(was: str, cell: str) -> bool:
     return one == other or not any(map(str.isalpha, one))
 
 
-def _require_labels(records: Sequence[Prediction]) -> LabelKind:
+def _require_labels(records: Sequence[Prediction]) -> RowKind:
     """The kind of labels. Raises: UnsupportedError: they are texts."""
     kind = label_kind(records)
     if kind == "texts":

@@ -1,17 +1,17 @@
-"""The error analysis page next to the explorer, which opens its rows in the run's own model: served, or as files.
+"""A report of an evaluation next to the explorer, which opens its rows in the run's own model: served, or as files.
 
-GET  /errors  /errors/page.css  /errors/page.js     the page without rows, which needs no key
-GET  /api/errors                                    the rows; needs the key
-all others                                           the explorer (explorer/app.py)
+GET  /errors  /page.css  /page.js       the page without its data, which needs no key
+GET  /api/report/errors                 its data; needs the key
+all others                              the explorer (explorer/app.py)
 
 A row's link carries its text to the explorer as the explorer's own links do, in the address's fragment.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from pathlib import Path
 
 from starlette.requests import Request
@@ -19,56 +19,101 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
+from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts
+from glassformer.evaluation.groups import group_names
 from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.explorer.http import Endpoint
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.model import Model
-from glassformer.reports.page import command_line
+from glassformer.reports.page import (
+    command_line,
+    page_title,
+    part_data,
+    report_page,
+    served_files,
+    served_page,
+    write_page,
+)
+from glassformer.reports.report import Display
 from glassformer.tasks.predictions import sort_by_loss
-from glassformer.tasks.types import Prediction
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""
 
 
-class ServedErrors(PageServer):
-    """A local server of the page and the explorer, until it is closed.
+class ServedReports(PageServer):
+    """A local server of the page of reports and of the explorer, until it is closed.
 
     Args:
-        page: of the errors, or one around it
-        name: its path
+        reports: of the page
         model: that the explorer shows
         port: None = a free one
+        name: of the page, its path
+        title: None = those of the reports
+        texts: that the explorer begins with
     Raises: ConfigError: the port is taken.
     """
 
-    def __init__(self, page: ErrorsPage, model: Model, port: int | None = None, *, name: str = "errors") -> None:
+    def __init__(
+        self,
+        reports: Sequence[Display],
+        model: Model,
+        port: int | None = None,
+        *,
+        name: str = "errors",
+        title: str | None = None,
+        texts: Sequence[str] = (),
+    ) -> None:
         super().__init__(SessionRuns(model.session_factory()))
-        routes = [
-            Route(f"/{name}", _static(_page_shell(page.title, name), "text/html")),
-            Route(f"/{name}/page.css", _static(page.style, "text/css")),
-            Route(f"/{name}/page.js", _static(page.script, "text/javascript")),
-            Route(f"/api/{name}", _static(page.body(served=True), "text/html")),
-        ]
         self._name = name
+        data = json.dumps(part_data(*reports, title=page_title(reports) if title is None else title), allow_nan=False)
+        style, script = served_files()
+        routes = [
+            Route(f"/{name}", _static(served_page(), "text/html")),
+            Route("/page.css", _static(style, "text/css")),
+            Route("/page.js", _static(script, "text/javascript")),
+            Route(f"/api/report/{name}", _static(data, "application/json")),
+        ]
         # A row whose input is no text and no file, such as bytes of Parquet, opens the explorer with none.
-        self.begin(explorer_texts(page.rows[0]) or [""], port, routes)
+        self.begin(texts or [""], port, routes)
 
     @property
     def url(self) -> str:
         return f"{self.address}{self._name}#token={self._token}"
 
 
-def errors_page(split: EvaluatedSplit, pages: Mapping[int, str] | None = None) -> ErrorsPage:
-    """The page of a split.
+def serve_errors(split: EvaluatedSplit, port: int | None = None) -> ServedReports:
+    """Serve the error analysis of a split next to the explorer. Raises: ConfigError: the port is taken."""
+    return ServedReports([evaluated_rows(split)], split.run.model, port, texts=first_texts(split))
+
+
+def first_texts(split: EvaluatedSplit) -> list[str]:
+    """What the explorer begins with: the row with the highest loss."""
+    return explorer_texts((sort_by_loss(split.records) or split.records)[0])
+
+
+def evaluated_rows(
+    split: EvaluatedSplit, pages: Mapping[int, str] | None = None, *, first: int | None = None, whole: bool = True
+) -> EvaluatedRows:
+    """The error analysis of a split.
 
     Args:
-        pages: index of a prediction → its explorer page
+        pages: index of a prediction → its explorer page, of a file; None = the explorer is served next to it
+        first, whole: as of `EvaluatedRows`
     """
-    return ErrorsPage(split.report, split.records, model=str(split.run.folder), pages=dict(pages or {}))
+    by = split.report.groups
+    groups = (
+        ()
+        if by is None
+        else [
+            tuple(map(by.shown_name, names if isinstance(names, tuple) else (names,)))
+            for names in group_names(split.rows(), by.column)
+        ]
+    )
+    model = "" if pages is None else str(split.run.folder)
+    return EvaluatedRows(split.report, split.records, model, pages or {}, groups, first, whole)
 
 
 def save_errors_page(
@@ -80,24 +125,24 @@ def save_errors_page(
         look: how many rows, the worst, get an explorer page next to it
     Returns: the explorer's pages, relative to the folder of the file.
     """
-    folder, worst = path.parent / f"{path.stem}-look", sort_by_loss(split.records)[:look]
-    pages = write_explorer_pages(split.run.model, worst, folder, progress) if worst else {}
-    errors_page(split, pages).save(path)
+    pages = write_explorer_pages(split, look, path, progress)
+    write_page(path, report_page(evaluated_rows(split, pages)))
     return sorted(pages.values())
 
 
 def write_explorer_pages(
-    model: Model,
-    records: Sequence[Prediction],
-    folder: Path,
-    progress: Callable[[int, int], None] | None = None,
+    split: EvaluatedSplit, count: int, path: Path, progress: Callable[[int, int], None] | None = None
 ) -> dict[int, str]:
-    """Write an explorer page for each of these predictions into a folder, which is created.
+    """Write an explorer page for each of the rows with the highest loss, into a folder next to a file.
 
-    Returns: index of a prediction → its page, relative to the parent of the folder.
+    Returns: index of a prediction → its page, relative to the folder of the file.
     """
+    records = sort_by_loss(split.records)[:count]
+    if not records:
+        return {}
+    folder = path.parent / f"{path.stem}-look"
     folder.mkdir(parents=True, exist_ok=True)
-    runs, written = SessionRuns(model.session_factory()), {}
+    runs, written = SessionRuns(split.run.model.session_factory()), {}
     try:
         for done, record in enumerate(records, start=1):
             texts, file = explorer_texts(record), f"row-{record.index}.html"
@@ -119,13 +164,3 @@ def _static(content: str, kind: str) -> Endpoint:
         return Response(content.encode("utf-8", "replace"), media_type=kind)
 
     return endpoint
-
-
-def _page_shell(title: str, name: str) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f'<title>{escape(title)}</title><link rel="stylesheet" href="/{name}/page.css"></head>\n'
-        f'<body><main><p class="dim">Fetching the page …</p></main><script src="/{name}/page.js"></script>'
-        "</body></html>\n"
-    )

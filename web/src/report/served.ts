@@ -1,0 +1,39 @@
+/** A bundle of its own, of a page that is served: the reports that the server has for the path of the address come with its key. */
+
+import { takeToken } from "../core/access-token";
+import type { PackedPage, ReportData } from "./types";
+
+const script = document.querySelector<HTMLElement>("script[data-from]")!;
+const place = document.getElementById(script.dataset.report!)!;
+const show = (page: PackedPage): void => globalThis.glassformerReport!(place, page);
+
+/** A page with a sentence instead of reports. */
+function say(finding: string, role: string): void {
+  const report: ReportData = { kind: "", title: "", heading: "", finding, charts: [], tables: [], passages: [], browser: null, remarks: [] };
+  show({ title: "Glassformer", page: true, axes: [], reports: [report] });
+  place.querySelector(".finding")!.setAttribute("role", role);
+}
+
+function fail(message: string): void {
+  say(message, "alert");
+  const again = document.createElement("button");
+  again.textContent = "Try again";
+  again.addEventListener("click", () => void begin());
+  place.querySelector("main")!.append(again);
+}
+
+async function begin(): Promise<void> {
+  say("Reading …", "status");
+  try {
+    const answer = await fetch(script.dataset.from + location.pathname, { headers: { authorization: `Bearer ${(await takeToken()) ?? ""}` } });
+    const told = (await answer.json()) as PackedPage & { error?: string };
+    if (!answer.ok) return fail(told.error ?? answer.statusText);
+    show(told);
+    document.title = told.title || "Glassformer";
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
+    fail("The server does not answer any more: start the command again, and open the address that it prints.");
+  }
+}
+
+void begin();
