@@ -181,6 +181,7 @@ def test_tens_of_thousands_of_rows_take_seconds(tmp_path: Path) -> None:
         ([["a", "calm"], ["b", "wild"]], {"columns": {"label": "mood"}}, "no column 'mood'"),
         ([["", ""]], {}, "no row has a text in 'text'"),
         ([["a", "calm"], ["b", "wild"]], {"label_names": ["x"]}, "label_names= are of labels that no row has yet"),
+        ([["a", ""], ["b", ""]], {"label_names": ["x"]}, "label_names= is x alone; there is nothing to tell apart"),
     ],
 )
 def test_bad_rows_are_refused(rows: list[list[str]], options: dict[str, Any], message: str, tmp_path: Path) -> None:

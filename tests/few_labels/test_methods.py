@@ -120,6 +120,8 @@ def test_few_labels_have_the_least_steps_very_few_the_most_epochs_and_many_the_l
 
 
 def test_label_names_need_no_label(setting: Setting) -> None:
+    with pytest.raises(ConfigError, match=r"the labels are time alone; there is nothing to tell apart: name another"):
+        LabelledTexts.names_only(["time"])
     names = LabelledTexts.names_only(["time", "fruit"])
     method = make_method("label-names", setting).fit(names)
     assert method.predict(["time", "fruit"]) == ["time", "fruit"]

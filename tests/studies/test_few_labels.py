@@ -302,6 +302,14 @@ def test_a_folder_takes_the_place_of_the_one_of_fetched_data_sets(
     assert ended.value.code == 0, capsys.readouterr().err
 
 
+def test_models_of_methods_are_named_by_what_they_are_for(tmp_path: Path, encoder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a model for 'masked' is needed.*: models= masked=FOLDER \(in the conf"):
+        few_labels(options=options(tmp_path, encoder, numbered(40), methods=["prompts"]))
+    given = options(tmp_path, encoder, numbered(40), methods=["prompts"], models={"masked": "a/folder"})
+    evaluator = few_labels_study(None, given).evaluator
+    assert isinstance(evaluator, FewLabelsEvaluator) and evaluator.setting.models == {"masked": "a/folder"}
+
+
 def test_the_command_prints_the_table_and_the_winner(
     tmp_path: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

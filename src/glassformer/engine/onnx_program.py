@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -110,4 +111,4 @@ class OnnxProgram:
 def _reason(problem: Exception) -> str:
     """What the runtime says, without its codes and the places in its source."""
     text = " ".join(str(problem).split()).rpartition("failed:")[2]
-    return re.sub(r"^.*onnxruntime_src\S+ .*?\) (?=[A-Z])", "", text)[:300]
+    return shorten(re.sub(r"^.*onnxruntime_src\S+ .*?\) (?=[A-Z])", "", text), 300, placeholder=" …")

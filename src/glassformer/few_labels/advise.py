@@ -166,6 +166,10 @@ def advise(data: str | Path, options: AdviceOptions | None = None, reading: Read
         facts = row_facts(own, others, options.columns, mark)
     if options.label_names and facts.labels:
         raise ConfigError(f"label_names= are of labels that no row has yet; rows have {_listed(list(facts.labels))}")
+    if options.label_names and options.separator is None and len(set(options.label_names)) < 2:
+        raise ConfigError(
+            f"label_names= is {options.label_names[0]} alone; there is nothing to tell apart: name another"
+        )
     model = options.model or (ENGLISH if is_english(facts) else MULTILINGUAL)
     rows = AdvisedRows(str(data), facts, options, reading, model, measured_curves())
     branch = branch_of(facts)

@@ -132,7 +132,10 @@ class Setting:
     def model_for(self, role: str) -> str:
         """The model for a role. Raises: ConfigError: none is named."""
         if role not in self.models:
-            raise ConfigError(f"a model for {safe_repr(role)} is needed, and none is named: models= {role}=FOLDER")
+            raise ConfigError(
+                f"a model for {safe_repr(role)} is needed, and none is named: models= {role}=FOLDER (in the "
+                f"configuration of a training: method.models.{role})"
+            )
         return self.models[role]
 
 

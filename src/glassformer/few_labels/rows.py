@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.data.sequence import InMemoryRows
 from glassformer.data.splits import split, text_digest
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import counted, safe_repr
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget, SingleLabel
 from glassformer.tasks.classify.task import labels_of
@@ -72,7 +72,12 @@ class LabelledTexts:
 
     @classmethod
     def names_only(cls, names: Sequence[str], *, several: bool = False) -> LabelledTexts:
-        """No text at all, only the names of the labels, for methods that need nothing else."""
+        """No text at all, only the names of the labels, for methods that need nothing else.
+
+        Raises: ConfigError: one label alone, where a text has one.
+        """
+        if not several and len(set(names)) < 2:
+            raise ConfigError(f"the labels are {', '.join(names)} alone; there is nothing to tell apart: name another")
         kind = MultiLabel(names) if several else SingleLabel(names)
         return cls([], np.zeros((0, len(names)), dtype=bool), kind)
 

@@ -55,6 +55,10 @@ class FewLabelsOptions(Schema):
     ] = ()
     separator: Annotated[str | None, Doc("What is between several labels in a cell, such as '|'.", DATA)] = None
     model: Annotated[str | None, Doc("Sentence encoder: a folder, or a name.")] = None
+    models: Annotated[
+        Mapping[str, str],
+        Doc("Another model, by what it is for: entailment=FOLDER, masked=FOLDER, decoder=FOLDER; repeatable."),
+    ] = field(default_factory=dict)
     methods: Annotated[
         Sequence[str] | None,
         Doc("Methods, separated by commas. Default: those of the configuration, or six usual ones."),
@@ -103,6 +107,8 @@ class FewLabelsOptions(Schema):
             set_value(values, "data.format", dict(reading))
         for role, column in self.columns.items():
             set_value(values, f"data.columns.{role}", column)
+        for role, model in self.models.items():
+            set_value(values, f"few_labels.models.{role}", model)
         section = values.setdefault("few_labels", {})
         if self.methods is not None:
             known = section.get("methods")
