@@ -93,7 +93,7 @@ def export_folder(model: LoadedModel, folder: str | Path, format: str, **example
                     save(program, paths[-1])
                 del program  # else the weights of one are in memory with those of the next
             if format == "onnx" and len(paths) > 1:
-                _share_weights(paths)
+                paths.append(_share_weights(paths))
             for file in Path(partial).iterdir():
                 os.replace(file, folder / file.name)
     dtype = str(model.dtype).removeprefix("torch.")
@@ -202,8 +202,11 @@ def _save_onnx(program: ExportedProgram, path: Path) -> None:
     made.save(path, external_data=size > MAX_ONE_FILE_BYTES)
 
 
-def _share_weights(paths: Sequence[Path]) -> None:
-    """Move the weights of several ONNX files into one next to them, those that are the same in several once."""
+def _share_weights(paths: Sequence[Path]) -> Path:
+    """Move the weights of several ONNX files into one next to them, those that are the same in several once.
+
+    Returns: that file.
+    """
     onnx = import_optional("onnx", "onnx", "onnx", "exporting to ONNX")
     data, places = paths[0].with_name(WEIGHTS), dict[bytes, int]()  # digest → offset
     with data.open("wb") as stream:
@@ -224,6 +227,7 @@ def _share_weights(paths: Sequence[Path]) -> None:
                 tensor.CopyFrom(plain)
             path.write_bytes(model.SerializeToString())
             path.with_name(f"{path.name}.data").unlink(missing_ok=True)  # which the exporter made
+    return data
 
 
 def _output_names(program: ExportedProgram) -> list[str]:
