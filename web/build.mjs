@@ -24,10 +24,10 @@ const calls = {
 };
 const targets = {
   explorer: { entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx", ask: "src/ask-main.tsx" }, shell: ["index.html"], jsx: calls },
-  // The charts of series, which need uPlot, trade-offs, matrices and rows are bundles of their own: not every report has some.
-  // Their JSX makes elements by itself, without Preact.
+  // The charts of series, which need uPlot, trade-offs, matrices, rows and tables to search in are bundles of their own: not every
+  // report has some. Their JSX makes elements by itself, without Preact.
   reports: {
-    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", matrix: "src/report/matrix.tsx", rows: "src/report/rows.tsx", served: "src/report/served.ts", page: "src/report/page.css" },
+    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", matrix: "src/report/matrix.tsx", rows: "src/report/rows.tsx", browse: "src/report/browse.tsx", served: "src/report/served.ts", page: "src/report/page.css" },
     shell: [],
     jsx: { jsx: "automatic", jsxImportSource: "preact" },
     alias: { "preact/jsx-runtime": "./src/report/dom.ts" },

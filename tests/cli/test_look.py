@@ -137,7 +137,7 @@ def test_json_is_one_line_when_all_is_ready(folder: str) -> None:
     [
         (["flies " * 50], "16"),
         (["a", "b", "c"], "one text or two, got 3"),
-        ([], "a data file; of a model, give a text or two too, in quotes: glassformer look MODEL"),
+        ([], "a folder of runs; of a model, give a text or two too, in quotes: glassformer look MODEL"),
         (["a", "--layers", "0"], "--layers says what the file of --html holds"),
         (["a", "--view", "heads"], "allowed: model, head, matrix, neuron"),
         (["a", "--html", "page.txt"], "must end in .html"),

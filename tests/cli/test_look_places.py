@@ -13,6 +13,7 @@ from glassformer.files.lazy import imported
 from tests.cli.conftest import Command
 from tests.cli.test_look import api, started
 from tests.reports.packed import data_of
+from tests.runs.run_folders import make_run
 
 STUDY = Path(__file__).parents[2] / "docs/results/studies/transfer.json"
 SEARCH = {
@@ -36,6 +37,7 @@ def home(tmp_path: Path) -> Path:
     ):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / file).write_text(text, "utf-8")
+    make_run(tmp_path / "runs" / "mood", [0.9])
     return tmp_path
 
 
@@ -49,6 +51,7 @@ def home(tmp_path: Path) -> Path:
         ("report.json", "a report"),
         ("rows.csv", "a data file"),
         ("rows.json", "a data file"),
+        ("runs", "a folder of runs"),
         ("nothing", None),
         ("../bert-base-uncased", None),
     ],
@@ -73,6 +76,7 @@ def test_each_kind_is_shown_by_a_function() -> None:
         ("study", "Already with 125 rows of fr"),
         ("search", "Best: f1 0.7, trial 1"),
         ("report.json", "Best: f1 0.7, trial 1"),
+        ("runs", "Highest validation f1: 0.900, of mood; no other run has one."),
         ("rows.csv", "2 rows in rows.csv, 2 classes: 1 problem found."),
     ],
 )
@@ -91,7 +95,10 @@ def test_each_has_a_page_that_begins_with_its_finding(home: Path, path: str, fin
         (["report.json", "--html", "page.pdf"], "must end in .html"),
         (["later.json"], "it was written by a later Glassformer"),
         (["cut.json"], "is not valid JSON"),
-        (["rows.cvs"], "none of these: a store of documents, a run, a study, a search, a report, a data file"),
+        (
+            ["rows.cvs"],
+            "none of these: a store of documents, a run, a study, a search, a report, a data file, a folder",
+        ),
         (["rows.cvs"], "rows.csv"),
     ],
 )
@@ -116,3 +123,22 @@ def test_a_report_is_served_to_those_who_have_the_key(home: Path) -> None:
         assert again["reports"][0]["finding"].startswith("Best: f1 0.5"), "it is read again"
         with pytest.raises(OSError, match="401"):
             api(url.replace("token=", "token=x"), "/api/report/")
+
+
+def test_each_run_of_a_folder_has_a_page_on_its_server(home: Path) -> None:
+    report = {**json.loads(STUDY.read_text("utf-8"))}
+    (home / "runs" / "mood" / "evaluation" / "validation").mkdir(parents=True)
+    (home / "runs" / "mood" / "evaluation" / "validation" / "report.json").write_text(json.dumps(report), "utf-8")
+    make_run(home / "runs" / "deep" / "seed-0")
+    with started("look", str(home / "runs"), "--no-browser", "--json") as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        first = json.loads(api(url, "/api/report/"))["reports"][0]
+        assert first["tables"][0]["browse"] == {"measure": 3, "address": "/run/"}
+        one = json.loads(api(url, "/api/report/run/mood"))
+        assert [each["kind"] for each in one["reports"]] == ["", "study"], "its curves, and its report"
+        both = json.loads(api(url, "/api/report/run/mood//deep/seed-0"))
+        assert len(both["reports"]) == 1 and both["title"] == "mood · deep/seed-0"
+        for path in ("run/../../etc", "run/nothing", "nothing"):
+            with pytest.raises(OSError, match="40"):
+                api(url, f"/api/report/{path}")

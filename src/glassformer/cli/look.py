@@ -23,8 +23,8 @@ def look(
     path: Annotated[
         str,
         typer.Argument(
-            help="Model (a folder, or a name on the Hugging Face Hub), run, store of documents, study, search, data "
-            "file, or the JSON of a report.",
+            help="Model (a folder, or a name on the Hugging Face Hub), run, folder of runs, store of documents, study, "
+            "search, data file, or the JSON of a report.",
             show_default=False,
         ),
     ],
@@ -55,6 +55,8 @@ def look(
 
     a run: training curves, report, errors, and the attention of its best model in the rows with the highest loss; it
     is evaluated first where it was not;
+
+    a folder of runs: a table of all, to search, sort and group, with the curves of those you select;
 
     a study or a search: its report;  a data file: the page of `data inspect`;  JSON that `--json` printed: its page.
     """

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from glassformer.reports.kinds import is_report
 from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address
-from glassformer.runs.folder import CONFIG
+from glassformer.runs.folder import CONFIG, iterate_runs
 
 DATA_FILE = re.compile(r".+\.(csv|tsv|jsonl|ndjson|json|parquet|conllu?|txt)(\.gz)?", re.IGNORECASE)
 STUDY, SEARCH = "study.json", "trials.json"
@@ -41,6 +41,8 @@ PLACES = (
     Place("a report", lambda x: is_report(Path(x)), "glassformer.cli.look_reports:look_at_report"),
     Place("a data file", lambda x: Path(x).is_file() and DATA_FILE.fullmatch(x) is not None,
           "glassformer.cli.look_reports:look_at_data"),
+    Place("a folder of runs", lambda x: next(iterate_runs(Path(x)), None) is not None,
+          "glassformer.cli.look_reports:look_at_runs", has_model=True),
 )  # fmt: skip
 """In the order in which they are asked."""
 

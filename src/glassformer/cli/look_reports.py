@@ -21,7 +21,7 @@ def look_at_report(path: str, texts: list[str], page: LookOptions, loading: Load
     """The page of a report's JSON, by its kind. Raises: DataError: invalid JSON, or a report of another version."""
     from glassformer.reports.kinds import read_reports
 
-    _show(lambda where: read_reports(path), path, texts, page, json)
+    _show(lambda: read_reports(path), path, texts, page, json)
 
 
 def look_at_study(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
@@ -38,7 +38,27 @@ def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loadin
     """The page of `data inspect` of a data file. Raises: DataError: as `inspect_files`."""
     from glassformer.data.files import inspect_files
 
-    _show(lambda where: [inspect_files([Path(path)])], path, texts, page, json)
+    _show(lambda: [inspect_files([Path(path)])], path, texts, page, json)
+
+
+def look_at_runs(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of a folder of runs; where it is served, each of them has a page, and several have one together."""
+    from glassformer.reports.kinds import read_reports
+    from glassformer.runs.curves import TrainingCurves
+    from glassformer.runs.history import read_run
+    from glassformer.runs.run_list import REPORT, RunList, named_runs
+
+    def runs() -> list[Display]:
+        with progress_of("runs") as bar:
+            return [RunList.read(path, bar, address="" if page.html is not None else "/run/")]
+
+    def pages(where: str) -> list[Display]:
+        folders = named_runs(path, where.removeprefix("run/").split("//"))
+        reports = [folder / REPORT for folder in folders.values() if (folder / REPORT).is_file()]
+        curves = TrainingCurves([read_run(folder, name) for name, folder in folders.items()])
+        return [curves, *(read_reports(reports[0]) if len(folders) == len(reports) == 1 else [])]
+
+    _show(runs, path, texts, page, json, pages)
 
 
 def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
@@ -71,13 +91,23 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
         say_saved(html, pages)
 
 
+def _no_page(where: str) -> list[Display]:
+    raise DataError(f"{where}: there is nothing here")
+
+
 def _show(
-    pages: Callable[[str], Sequence[Display]], path: str, texts: list[str], options: LookOptions, json: bool
+    read: Callable[[], Sequence[Display]],
+    path: str,
+    texts: list[str],
+    options: LookOptions,
+    json: bool,
+    pages: Callable[[str], Sequence[Display]] = _no_page,
 ) -> None:
-    """Serve the pages of reports until Ctrl-C, or write the first as an HTML file.
+    """Serve the page of reports until Ctrl-C, or write it as an HTML file.
 
     Args:
-        pages: what is at each path of the server; "" = the first page
+        read: the reports, which are read again when the page is loaded again
+        pages: those of other paths of the server, to which the page has links
     Raises: DataError: a text, which goes with a model. ConfigError: an option of the explorer.
     """
     options.check_report()
@@ -85,8 +115,8 @@ def _show(
         raise DataError(f"a text is looked at in a model, and {path} is none; name a model before the text")
     if options.html is not None:
         check_html_path(options.html)
-    with notes(), spinner("reading"):
-        first = pages("")
+    with notes():
+        first = read()
     if options.html is not None:
         write_page(options.html, report_page(*first, wording=in_options))
         print_json({"out": str(options.html)}, indent=None) if json else say(f"saved in {options.html}")
@@ -94,7 +124,7 @@ def _show(
     with spinner("starting"):
         from glassformer.explorer.report_server import ReportServer
 
-    with ReportServer(pages, options.port, wording=in_options) as served:
+    with ReportServer(lambda where: pages(where) if where else read(), options.port, wording=in_options) as served:
         if json:
             print_json({"url": served.url, "port": served.port}, indent=None)
         else:

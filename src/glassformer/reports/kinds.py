@@ -38,6 +38,7 @@ KINDS = {
     "retrieval-evaluation": "glassformer.retrieval.evaluation:RetrievalEvaluation",
     "rouge": "glassformer.tasks.metrics.rouge:Rouge",
     "search": "glassformer.training.trials:SearchResult",
+    "runs": "glassformer.runs.run_list:RunList",
     "seeds": "glassformer.evaluation.compare.seeds:SeedSummary",
     "semantic-change": "glassformer.inspect.embeddings.semantic_change:SemanticChange",
     "study": "glassformer.studies.report:StudyReport",

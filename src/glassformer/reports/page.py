@@ -216,11 +216,16 @@ def part_data(*reports: Display, title: str | None = None, wording: Callable[[st
 
 def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
     """Style and script of the parts that these reports use; None = of all parts."""
-    programs = {"series": Series, "trade-off": TradeOff, "matrix": PairCounts, "rows": RowBrowser}
-    parts = [part for report in reports or () for part in (*report.charts(), report.browser())]
+    programs = {"series": Series, "trade-off": TradeOff, "matrix": PairCounts, "rows": RowBrowser, "browse": Table}
+    parts = [part for report in reports or () for part in _own_parts(report)]
     used = [name for name, kind in programs.items() if reports is None or any(isinstance(x, kind) for x in parts)]
     names = [*used, "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
+
+
+def _own_parts(report: Display) -> list[object]:
+    """Charts, the browser of rows, and tables to search in: what has programs of its own."""
+    return [*report.charts(), report.browser(), *(x for x in report.page_tables() if x.measure is not None)]
 
 
 @cache
@@ -317,6 +322,7 @@ def _table_data(table: Table) -> dict[str, Any]:
         "folded": table.folded,
         "note": shown_text(table.note),
         **({"chooses": table.chooses} if table.chooses else {}),
+        **({} if table.measure is None else {"browse": {"measure": table.measure, "address": table.address}}),
     }
 
 

@@ -136,6 +136,9 @@ class Table:
     note: a sentence that a page shows below the caption
     chooses: what the heading of a row chooses in the browser of its page: rows of this true class, of this group, or
         in which it is found
+    measure: a page filters and groups the rows, and its charts show those that are selected, each of which is the
+        group of its lines by its heading; of a group it shows the mean of this column. None = a table to read
+    address: of such a page on its server: that of a row follows
     """
 
     headings: Sequence[str]
@@ -151,6 +154,8 @@ class Table:
     folded: bool = False
     note: str = ""
     chooses: Literal["", "true", "group", "find"] = ""
+    measure: int | None = None
+    address: str = ""
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""

@@ -271,7 +271,7 @@ def _validations(runs: Sequence[RunHistory]) -> Iterator[Table]:
 
 def settings_tables(runs: Sequence[RunHistory]) -> list[Table]:
     """The settings of runs, none where none is known; those in which runs differ are a table of their own."""
-    flat = [dict(_flatten(run.options)) for run in runs]
+    flat = [dict(flat_settings(run.options)) for run in runs]
     names = list(dict.fromkeys(name for options in flat for name in options))
     differ = [name for name in names if len({options.get(name) for options in flat}) > 1]
     same = [name for name in names if name not in differ]
@@ -287,10 +287,11 @@ def settings_tables(runs: Sequence[RunHistory]) -> list[Table]:
     ]
 
 
-def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def flat_settings(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Settings by their keys from the top, `training.seed`, each value as text."""
     for name, value in options.items():
         if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{before}{name}.")
+            yield from flat_settings(value, f"{before}{name}.")
         else:
             value = _without_paths(value)
             yield f"{before}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -343,12 +344,16 @@ class CurveChart:
     lines: list[CurveLine]
 
 
-def charts(runs: Sequence[RunHistory], points: int) -> list[CurveChart]:
-    """The charts of runs, the most important first; no line has more than `points` points."""
+def charts(runs: Sequence[RunHistory], points: int, names: Sequence[str] | None = None) -> list[CurveChart]:
+    """The charts of runs, the most important first; no line has more than `points` points.
+
+    Args:
+        names: of the charts; None = all that there are
+    """
     validations = dict.fromkeys(name for run in runs for name in run.validation)
-    names = ["loss", *(name for name in validations if name != "loss"), "lr", "grad_norm", "tokens_per_s"]
+    every = ["loss", *(name for name in validations if name != "loss"), "lr", "grad_norm", "tokens_per_s"]
     result, several = [], len(runs) > 1
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(every if names is None else names):
         lines = []
         for i, run in enumerate(runs):
             for kind, label, steps, values in _lines_of(run, name, raw=len(runs) <= MAX_RUNS_WITH_RAW_LINES):

@@ -37,12 +37,15 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import BinaryIO
 
 from glassformer.files import append_handle, drop_cut_line, error_reason, json_value, open_regular_file
 
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
+MAX_FOLDERS, MAX_DEPTH = 100_000, 6
+"""Folders that are searched for runs, and how deep."""
 DATA_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".conllu", ".txt", ".gz"}
 
 
@@ -65,6 +68,35 @@ def seed_folders(folder: str | Path) -> list[Path]:
         if (seed := seed_of(path)) is not None and (path / CONFIG).is_file()
     }
     return [folders[seed] for seed in sorted(folders)]
+
+
+def iterate_runs(folder: Path) -> Iterator[Path]:
+    """The run folders in a folder and its folders, in no order: not within a run, nor by links."""
+    waiting, looked = [(folder, 0)], 0
+    while waiting and looked < MAX_FOLDERS:
+        path, depth = waiting.pop()
+        looked += 1
+        if is_run(path):
+            yield path
+            continue
+        with suppress(OSError), os.scandir(path) as entries:  # a folder that may not be read has no run for us
+            waiting += [
+                (Path(entry.path), depth + 1)
+                for entry in entries
+                if depth < MAX_DEPTH and not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            ]
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run: it has an event log, or the configuration that a training writes first."""
+    if event_log_path(path).is_file():
+        return True
+    config = path / CONFIG
+    if not config.is_file():
+        return False
+    with suppress(OSError), config.open("rb") as stream:
+        return stream.read(5) == b"task:"  # of another program, a configuration may have the same name
+    return False
 
 
 def run_name(folder: str | Path) -> str:

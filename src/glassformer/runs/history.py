@@ -346,6 +346,7 @@ class RunHistory:
     ended: whether the log has its end
     planned: the number of steps it set out for
     metric: that of its best model
+    started: when its log begins, in seconds since 1970
     """
 
     name: str
@@ -360,6 +361,7 @@ class RunHistory:
     ended: bool
     planned: int | None = None
     metric: str | None = None
+    started: float | None = None
 
     @property
     def last(self) -> int:
@@ -455,7 +457,7 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         raise DataError(f"{problem}; give the folder that a training wrote")
     digest = read_digest(path)
     options: dict[str, Any] = {}
-    planned, metric = None, None
+    planned, metric, started = None, None, None
     validations: dict[int, tuple[Mapping[str, float], bool]] = {}
     checkpoints: dict[int, None] = {}
     skipped: list[dict[str, Any]] = []
@@ -464,7 +466,7 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         try:
             match event:
                 case "begin":
-                    options = dict(record.get("options") or {})
+                    options, started = dict(record.get("options") or {}), float(record.get("time") or math.nan)
                     planned = None if record.get("steps") is None else int(record["steps"])
                     metric = None if record.get("metric") is None else str(record["metric"])
                 case "validation":
@@ -489,6 +491,7 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         ended=digest.last_event == "end",
         planned=planned,
         metric=metric,
+        started=started if started is not None and math.isfinite(started) else None,
     )
 
 

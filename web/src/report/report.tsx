@@ -79,11 +79,12 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
   const tradeOffs = report.charts.filter((chart): chart is TradeOffData => chart.type === "trade-off");
   const matrices = report.charts.filter((chart): chart is MatrixData => chart.type === "matrix");
   const { browser } = report;
+  const searched = report.tables.find((table) => table.browse);
   const hint = barsHint(report.tables);
   // What chooses rows is next to them; what is folded comes after them.
   const beside = browser ? report.tables.filter(({ chooses }) => chooses) : [];
   const below = browser ? report.tables.filter(({ folded }) => folded) : [];
-  const above = report.tables.filter((table) => !beside.includes(table) && !below.includes(table));
+  const above = report.tables.filter((table) => table !== searched && !beside.includes(table) && !below.includes(table));
   const choosers = (matrices.length > 0 || beside.length > 0) && (
     <div class="cards">
       {matrices.map((chart) => drawing(globalThis.glassformerMatrix)(chart, browser !== null))}
@@ -96,9 +97,10 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
       {report.finding && <p class="finding"><Long text={report.finding} /></p>}
       {report.heading && <p class="heading"><Long text={report.heading} /></p>}
       <div class={series.length > 0 && tradeOffs.length > 0 ? "two-columns" : undefined}>
-        {series.length > 0 && <SeriesCharts charts={series} />}
+        {series.length > 0 && !searched && <SeriesCharts charts={series} />}
         {tradeOffs.length > 0 && <div class="cards">{tradeOffs.map((chart) => drawing(globalThis.glassformerTradeOff)(chart, Grid))}</div>}
       </div>
+      {searched && (drawing(globalThis.glassformerBrowser)(searched, series) as never)}
       {hint && <p class="remark">{hint}</p>}
       <Tables tables={above} />
       {browser ? (

@@ -9,7 +9,7 @@ import "./series.css";
 import uPlot from "uplot";
 import { extent, finite, nearest, number, ticks } from "./scales";
 import { savePicture } from "./save";
-import type { LineData, MarksData, SeriesData } from "./types";
+import type { LineData, MarksData, Picked, SeriesData } from "./types";
 
 const COLOURS = 8;
 const TICKS = { rows: 5, columns: 7 };
@@ -36,7 +36,7 @@ function element<K extends keyof HTMLElementTagNameMap>(name: K, attributes: Rec
 const switchOf = (chart: SeriesData, line: LineData): string => JSON.stringify(line.group ? [line.group] : [chart.title, line.name]);
 
 /** The colour of each line: one for each group; else one for each line, a faint one as the line over it. */
-export function coloursOf(chart: SeriesData, groups: string[]): number[] {
+export function coloursOf(chart: SeriesData, groups: Picked): number[] {
   let own = 0;
   return chart.lines.map((line) => {
     if (line.group) return groups.indexOf(line.group) % COLOURS;
@@ -63,10 +63,15 @@ class Chart {
   private readonly plot = element("div", { class: "series-plot" });
   private readonly readouts = new Map<LineData, { item: HTMLElement; value: HTMLElement; button: HTMLElement; swatch: HTMLElement }>();
   private drawn: uPlot | null = null;
+  private readonly resized = new ResizeObserver(() => {
+    if (this.plot.clientWidth === 0 || (this.drawn && this.drawn.width === this.plot.clientWidth && this.drawn.height === this.plot.clientHeight)) return;
+    this.build();
+    this.point();
+  });
   private log: boolean;
   private readonly colours: number[];
 
-  constructor(readonly data: SeriesData, groups: string[], private readonly state: State, private readonly link: Link) {
+  constructor(readonly data: SeriesData, groups: Picked, private readonly state: State, private readonly link: Link) {
     this.log = data.log_y;
     this.colours = coloursOf(data, groups);
     this.figure.className = `card${data.wide ? " whole" : ""}`;
@@ -353,11 +358,13 @@ class Chart {
       else return;
       event.preventDefault();
     });
-    new ResizeObserver(() => {
-      if (plot.clientWidth === 0 || (this.drawn && this.drawn.width === plot.clientWidth && this.drawn.height === plot.clientHeight)) return;
-      this.build();
-      this.point();
-    }).observe(plot);
+    this.resized.observe(plot);
+  }
+
+  stop(): void {
+    this.resized.disconnect();
+    this.drawn?.destroy();
+    this.drawn = null;
   }
 }
 
@@ -370,24 +377,25 @@ class Link {
   private readonly zooms: HTMLButtonElement[];
   private readonly switches = new Map<string, HTMLElement>();
 
-  constructor(private readonly data: SeriesData[]) {
+  constructor(private readonly data: SeriesData[], wanted?: Picked) {
     const whole = wholeRange(data);
     this.state = { from: whole[0], to: whole[1], whole, at: null, hidden: new Set() };
-    const groups = [...new Set(data.flatMap(({ lines }) => lines.map(({ group }) => group)))].filter(Boolean);
+    const groups = wanted ?? [...new Set(data.flatMap(({ lines }) => lines.map(({ group }) => group)))].filter(Boolean);
     this.charts = data.map((chart) => new Chart(chart, groups, this.state, this));
     this.zooms = [["Zoom in", 0.5], ["Zoom out", 2], ["Whole range", 0]].map(([name, factor]) => {
       const button = element("button", {}, String(name));
       button.addEventListener("click", () => this.closer(Number(factor)));
       return button;
     });
-    if (groups.length > 1 && data.length > 1) this.bar.append(this.groupSwitches(groups));
+    if (!wanted && groups.length > 1 && data.length > 1) this.bar.append(this.groupSwitches(groups));
     this.bar.append(element("span", { class: "hint" }, "Drag to zoom in; arrow keys move along a chart."), element("span", { class: "grow" }), this.output, ...this.zooms);
     this.update();
   }
 
-  private groupSwitches(groups: string[]): HTMLElement {
+  private groupSwitches(groups: Picked): HTMLElement {
     const all = element("div", { class: "series-legend", role: "group", "aria-label": "Shown" });
     groups.forEach((group, i) => {
+      if (group === null) return;
       const button = element("button", { "aria-pressed": "true", "data-colour": String(i % COLOURS) }, element("span", { class: "swatch" }), element("span", {}, group));
       button.addEventListener("click", () => this.toggle(JSON.stringify([group])));
       this.switches.set(JSON.stringify([group]), button);
@@ -443,14 +451,14 @@ class Link {
   }
 }
 
-/** Charts in an element, those over the same amount with a bar above them. */
-export function drawSeries(into: HTMLElement, charts: SeriesData[]): void {
+/** Charts in an element, those over the same amount with a bar above them; `groups`: in the order of their colours. Returns what ends them. */
+export function drawSeries(into: HTMLElement, charts: SeriesData[], groups?: Picked): () => void {
   const links = new Map<string, SeriesData[]>();
   for (const chart of charts) {
     const key = JSON.stringify([chart.x_label, chart.log_x]);
     links.set(key, [...(links.get(key) ?? []), chart]);
   }
-  const made = [...links.values()].map((together) => new Link(together));
+  const made = [...links.values()].map((together) => new Link(together, groups));
   for (const { bar, charts: drawn } of made) {
     const [shown, folded] = [false, true].map((wanted) => drawn.filter(({ data }) => data.folded === wanted).map(({ figure }) => figure));
     into.append(bar, element("div", { class: "cards" }, ...shown));
@@ -459,8 +467,14 @@ export function drawSeries(into: HTMLElement, charts: SeriesData[]): void {
     into.append(element("details", { class: "folded" }, element("summary", {}, words), element("div", { class: "cards" }, ...folded)));
   }
   const redraw = () => made.forEach(({ charts: drawn }) => drawn.forEach((chart) => { chart.build(); chart.point(); }));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  const scheme = matchMedia("(prefers-color-scheme: dark)"), theme = new MutationObserver(redraw);
+  scheme.addEventListener("change", redraw);
+  theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  return () => {
+    scheme.removeEventListener("change", redraw);
+    theme.disconnect();
+    made.forEach(({ charts: drawn }) => drawn.forEach((chart) => chart.stop()));
+  };
 }
 
 globalThis.glassformerSeries = drawSeries;

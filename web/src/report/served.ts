@@ -14,6 +14,15 @@ function say(finding: string, role: string): void {
   place.querySelector(".finding")!.setAttribute("role", role);
 }
 
+/** The page of a run of a folder: its logo leads to the list. */
+function linkBack(): void {
+  const up = document.createElement("a"), logo = place.querySelector(".brand > *")!;
+  up.href = "/";
+  for (const name of ["title", "aria-label"]) up.setAttribute(name, "Back to the overview");
+  logo.replaceWith(up);
+  up.append(logo);
+}
+
 function fail(message: string): void {
   say(message, "alert");
   const again = document.createElement("button");
@@ -29,6 +38,7 @@ async function begin(): Promise<void> {
     const told = (await answer.json()) as PackedPage & { error?: string };
     if (!answer.ok) return fail(told.error ?? answer.statusText);
     show(told);
+    if (location.pathname.startsWith("/run/")) linkBack();
     document.title = told.title || "Glassformer";
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone

@@ -26,7 +26,7 @@ export function numberOf(cell: Cell): number {
   return found ? Number(found[1].replace(/,/g, "").replace(/−/g, "-")) : NaN;
 }
 
-const textOf = (cell: Cell): string => (typeof cell === "string" ? cell : cell.text);
+export const textOf = (cell: Cell): string => (typeof cell === "string" ? cell : cell.text);
 
 /** The rows by number in the order of a column: numbers as such, and after them texts; empty cells are last. */
 export function sorted(rows: Cell[][], sorting: Sorting | null): number[] {
@@ -151,7 +151,7 @@ function shade(table: TableData, row: number, column: number, signed: boolean): 
 }
 
 /** The heading of a column, by which rows are sorted. */
-function Heading({ table, column, sort }: { table: TableData; column: number; sort: (column: number) => void }) {
+export function Heading({ table, column, sort }: { table: TableData; column: number; sort: (column: number) => void }) {
   const shown = table.headings[column] || <span class="unseen">name</span>;
   return (
     <th scope="col" class={column < table.left ? "is-text" : undefined}>
@@ -172,7 +172,7 @@ function Chooser({ table, text }: { table: TableData; text: string }) {
   return <button class="choose" onClick={() => document.dispatchEvent(new CustomEvent("choose", { detail: values }))}>{text}</button>;
 }
 
-function Row({ table, i, scales, signed }: { table: TableData; i: number; scales: (Scale | null)[]; signed: boolean }) {
+export function Row({ table, i, scales, signed }: { table: TableData; i: number; scales: (Scale | null)[]; signed: boolean }) {
   const cellOf = (cell: Cell, column: number) => {
     if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
     const text = <Long text={textOf(cell)} />;

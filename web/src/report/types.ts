@@ -35,7 +35,12 @@ export interface TableData {
   note: string;
   /** What the headings of its rows choose in the browser of the page. */
   chooses?: "true" | "group" | "find";
+  /** A table to search in, whose rows are groups of lines of the charts: the column of which groups have a mean, and the address of the pages of rows. */
+  browse?: { measure: number; address: string };
 }
+
+/** Names of rows that are selected, each in the place of its colour; null: a place without one. */
+export type Picked = (string | null)[];
 
 export interface LineData {
   name: string;
@@ -191,7 +196,10 @@ export interface PackedPage extends PageData {
 }
 
 /** Draws charts of series into an element; a bundle of its own, which only pages with such charts carry. */
-export type DrawSeries = (into: HTMLElement, charts: SeriesData[]) => void;
+export type DrawSeries = (into: HTMLElement, charts: SeriesData[], groups?: Picked) => () => void;
+
+/** Draws a table to search in, and above it the charts of the rows that are selected. */
+export type DrawBrowser = (table: TableData, charts: SeriesData[]) => Element[];
 
 /** Draws a trade-off, with the part that draws the same as a table; a bundle of its own too. */
 export type DrawTradeOff = (data: TradeOffData, Grid: (properties: { table: TableData; label: string }) => VNode) => VNode;
@@ -208,6 +216,7 @@ export type DrawReport = (place: HTMLElement, page: PackedPage) => void;
 declare global {
   var glassformerReport: DrawReport | undefined;
   var glassformerSeries: DrawSeries | undefined;
+  var glassformerBrowser: DrawBrowser | undefined;
   var glassformerTradeOff: DrawTradeOff | undefined;
   var glassformerMatrix: DrawMatrix | undefined;
   var glassformerRows: DrawRows | undefined;

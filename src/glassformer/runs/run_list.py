@@ -1,0 +1,360 @@
+"""A folder of runs as one report: all of them in a table, with their best values, settings and curves.
+
+    RunList.read("runs")        every run in the folder and its folders, whatever state it is in
+    RunList.read("runs").best   the one with the best value of the metric
+
+A run that is still written, was stopped, has not begun or cannot be read is in the table too, with a word.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
+from glassformer.files import as_path, counted, nan_from_null, read_json_object, safe_repr
+from glassformer.files.schema import parse
+from glassformer.reports.charts import Series, SeriesLine
+from glassformer.reports.report import Report
+from glassformer.reports.table import IntervalCell, Table, clock, number, shown_text
+from glassformer.runs.curves import CurveLine, charts, flat_settings, main_metric
+from glassformer.runs.folder import CONFIG, event_log_path, iterate_runs
+from glassformer.runs.history import RunHistory, read_run
+from glassformer.tasks.metrics.metric import Interval, greater_is_better
+
+REPORT = Path("evaluation", "validation", "report.json")
+"""Of a run that was evaluated on its validation rows: their metrics have intervals there."""
+MAX_RUNS = 20_000
+"""Runs that a page holds."""
+RUNNING_SECONDS = 120
+"""A log that has no end and was written within this time is that of a run which trains."""
+MAX_POINTS, MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 150_000, 12, 400
+"""Of the curves of all runs together, and of one, which has a page of its own with more."""
+MAX_SETTINGS = 40
+"""Columns of settings that differ."""
+MAX_NAME = 200
+OWN_SETTINGS = ("output", "task", "data.train")
+"""Settings that each run has for itself, or that are columns anyway."""
+COLUMNS = ("task", "data")
+"""Of the table, where runs differ in them."""
+STATES = ("ended", "running", "not ended", "not begun", "unreadable")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRun:
+    """A run of a folder.
+
+    name: its path in the folder
+    state: one of STATES; running or not ended: its log has no end, and was written just now or was not
+    problem: why it cannot be read
+    started: seconds since 1970
+    task, data: what it learns, from which rows
+    steps, planned, seconds: how far it is, and how long its steps took
+    metrics: its best validation, with intervals where these rows were evaluated; `loss` is that of validation
+    training_loss: smoothed, the last
+    settings: by their keys in the configuration
+    """
+
+    name: str
+    state: str
+    problem: str = ""
+    started: float | None = None
+    task: str = ""
+    data: str = ""
+    steps: int = 0
+    planned: int | None = None
+    seconds: float = 0.0
+    metrics: dict[str, Interval] = field(default_factory=dict)
+    training_loss: float | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def value(self, metric: str) -> Interval | None:
+        """Its value of a metric, if it is finite."""
+        value = self.metrics.get(metric)
+        return value if value is not None and math.isfinite(value.value) else None
+
+    @property
+    def shown_state(self) -> str:
+        return f"{self.state}: {self.problem}" if self.problem else self.state
+
+
+@dataclass(frozen=True, repr=False)
+class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
+    """The runs of a folder, the best by a metric first.
+
+    folder: its name
+    metric: most runs chose their best model by it; None = no run has a validation
+    higher: whether more of it is better
+    histories: of the runs, by name, for their curves
+    address: of the pages of runs, where they are served
+    """
+
+    folder: str
+    metric: str | None
+    higher: bool
+    runs: Sequence[ListedRun]
+    histories: Mapping[str, RunHistory] = field(default_factory=dict)
+    address: str = ""
+
+    @classmethod
+    def read(
+        cls, folder: str | Path, progress: Callable[[int, int], None] | None = None, *, address: str = ""
+    ) -> RunList:
+        """Read all runs of a folder.
+
+        Args:
+            progress: called with how many of how many runs are read
+            address: of the pages of runs, where they are served
+        Raises: DataError: no such folder, or no run in it.
+        """
+        folder = as_path(folder, "folder")
+        paths = dict(zip(run_names(folder, folders := find_runs(folder)), folders, strict=True))
+        if not paths:
+            raise DataError(f"{folder}: holds no run; give a folder that trainings wrote to")
+        histories: dict[str, RunHistory] = {}
+        runs = []
+        for done, (name, path) in enumerate(paths.items(), start=1):
+            runs.append(_listed(name, path, histories))
+            if progress is not None:
+                progress(done, len(paths))
+        chosen = Counter(metric for run in histories.values() if (metric := main_metric(run)) is not None)
+        metric = chosen.most_common(1)[0][0] if chosen else None
+        higher = metric is not None and greater_is_better(metric)
+        return cls(folder.resolve().name, metric, higher, _ranked(runs, metric, higher), histories, address)
+
+    @property
+    def best(self) -> ListedRun | None:
+        """The run with the best value of the metric; without one, with the lowest training loss."""
+        return next((run for run in self.runs if self._value(run) is not None), None)
+
+    def _value(self, run: ListedRun) -> Interval | None:
+        return _value(run, self.metric)
+
+    @property
+    def _measure(self) -> str:
+        return "training loss" if self.metric is None else f"validation {self.metric}"
+
+    @property
+    def title(self) -> str:
+        return f"Runs in {self.folder}"
+
+    @property
+    def caption(self) -> str:
+        states = Counter(run.state for run in self.runs)
+        known = ", ".join(f"{states[state]:,} {state}" for state in STATES if state in states)
+        same = [next(iter(values)) for name in COLUMNS if len(values := self._values_of(name)) == 1]
+        return f"{counted(len(self.runs), 'run')}{' of ' * bool(same)}{' on '.join(same)}: {known}"
+
+    def _values_of(self, name: str) -> set[str]:
+        """What the runs have of a column, where they have some."""
+        return {value for run in self.runs if (value := str(getattr(run, name)))}
+
+    @property
+    def finding(self) -> str:
+        """The best run, and how far the next is from it."""
+        measured = [run for run in self.runs if self._value(run) is not None]
+        if not measured:
+            return "No run has a loss or a metric yet."
+        best, value = measured[0], self._value(measured[0])
+        assert value is not None
+        most = "Highest" if self.higher else "Lowest"
+        highest = f"{most} {self._measure}: {_written(value)}, of {best.name}"
+        if len(measured) == 1:
+            return f"{highest}; no other run has one."
+        following = measured[1]
+        other = self._value(following)
+        assert other is not None
+        return f"{highest}; {_distance(value, other, following, best)}."
+
+    def charts(self) -> Iterator[Series]:
+        """The metric and the training loss of each run: a page draws those of the runs that are selected."""
+        runs = [self.histories[run.name] for run in self.runs if run.name in self.histories]
+        points = max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(2 * len(runs), 1)), MIN_POINTS_PER_LINE)
+        of = {chart.name: chart.lines for chart in charts(runs, points, [self.metric or "loss", "loss"])}
+        for title, lines in (
+            (f"Validation {self.metric}", [line for line in of.get(self.metric or "", ()) if line.kind == "points"]),
+            ("Training loss", [line for line in of.get("loss", ()) if line.kind == "smooth"]),
+        ):
+            if lines:
+                named = [(runs[line.run], line) for line in lines]
+                yield Series(title=title, x_label="step", lines=[_series_line(run, line) for run, line in named])
+
+    def tables(self) -> list[Table]:
+        """A run a row, the best first, with the settings that differ; then those that all have."""
+        differ, same = self._settings
+        metrics = list(dict.fromkeys([*filter(None, [self.metric]), *(x for run in self.runs for x in run.metrics)]))
+        shown = [name for name in COLUMNS if len(self._values_of(name)) > 1]
+        headings = [
+            "run", "state", "started", *shown, *(f"validation {name}" for name in metrics), "training loss", "steps",
+            "time of steps", *differ[:MAX_SETTINGS],
+        ]  # fmt: skip
+        rows = [
+            [
+                run.name,
+                run.shown_state,
+                _date(run.started),
+                *(getattr(run, name) or "–" for name in shown),
+                *(_cell(run.metrics.get(name)) for name in metrics),
+                "–" if run.training_loss is None else number(run.training_loss),
+                f"{run.steps:,}" if run.planned in (None, run.steps) else f"{run.steps:,} of {run.planned:,}",
+                clock(run.seconds) if run.steps else "–",
+                *(run.settings.get(name, "–") for name in differ[:MAX_SETTINGS]),
+            ]
+            for run in self.runs
+        ]
+        hidden = len(differ) - MAX_SETTINGS
+        table = Table(
+            headings,
+            rows,
+            "Runs",
+            left=3 + len(shown),
+            address=self.address,
+            measure=headings.index(self._measure),
+            note=f"{hidden:,} more settings differ; the page of a run has all." if hidden > 0 else "",
+        )
+        shared = Table(["setting", "all runs"], same, f"Settings of all runs ({len(same)})", left=2, folded=True)
+        return [table, shared] if same else [table]
+
+    @cached_property
+    def _settings(self) -> tuple[list[str], list[list[str]]]:
+        """The settings in which runs differ, by name; and those that all have, with their values."""
+        flat = [run.settings for run in self.runs if run.settings]
+        names = dict.fromkeys(name for settings in flat for name in settings if name not in OWN_SETTINGS)
+        values = {name: {settings.get(name) for settings in flat} for name in names}
+        differ = sorted((x for x in values if len(values[x]) > 1), key=lambda x: not x.startswith("training."))
+        return differ, [[name, str(*values[name])] for name in values if len(values[name]) == 1]
+
+    def remarks(self) -> list[str]:
+        intervals = any(value.low is not None for run in self.runs for value in run.metrics.values())
+        brackets = "; in brackets 95% intervals, of runs that were evaluated on these rows" * intervals
+        return [f"Metrics are those of the validation at which the best model of a run was saved{brackets}."]
+
+
+def named_runs(folder: str | Path, names: Sequence[str]) -> dict[str, Path]:
+    """The paths of runs of a folder, by their names in its list. Raises: DataError: there is no such run (any more)."""
+    folder = as_path(folder, "folder")
+    known = dict(zip(run_names(folder, folders := find_runs(folder)), folders, strict=True))
+    for name in names:
+        if name not in known:
+            raise DataError(f"{folder}: has no run {safe_repr(name)} (any more){nearest(name, known)}")
+    return {name: known[name] for name in names}
+
+
+def find_runs(folder: str | Path) -> list[Path]:
+    """The run folders in a folder and its folders, by path; what is within a run is not searched."""
+    return sorted(iterate_runs(as_path(folder, "folder")))[:MAX_RUNS]
+
+
+def run_names(folder: Path, paths: Sequence[Path]) -> list[str]:
+    """A name for each run: its path in the folder, as it is shown; no two are the same."""
+    names: dict[str, None] = {}
+    for path in paths:
+        text = shown_text(path.relative_to(folder).as_posix() if path != folder else folder.resolve().name)
+        text = text if len(text) <= MAX_NAME else f"…{text[-MAX_NAME:]}"
+        names[text if text not in names else f"{text} ({len(names) + 1})"] = None
+    return list(names)
+
+
+def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRun:
+    """What a run folder says; its history goes to the others, where there is one."""
+    log = event_log_path(path)
+    try:
+        run = read_run(path, name)
+    except GlassformerError as error:
+        if not log.exists():
+            return ListedRun(name=name, state="not begun")
+        problem = str(error).removeprefix(f"{log}: ").removeprefix(f"{path / CONFIG}: ")
+        return ListedRun(name=name, state="unreadable", problem=problem)
+    histories[name] = run
+    settings = dict(flat_settings(run.options))
+    loss = float(run.smoothed("loss")[-1]) if run.last else math.nan
+    return ListedRun(
+        name=name,
+        state=_state(run, log),
+        started=run.started,
+        task=settings.get("task", ""),
+        data=settings.get("data.train", ""),
+        steps=run.last,
+        planned=run.planned,
+        seconds=run.seconds,
+        metrics=_metrics(run, path),
+        training_loss=loss if math.isfinite(loss) else None,
+        settings=settings,
+    )
+
+
+def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:
+    points = line.kind == "points"
+    x, y = line.steps.tolist(), line.values.tolist()
+    return SeriesLine(run.name, x, y, group=run.name, markers=points, best=run.best if points else None)
+
+
+def _state(run: RunHistory, log: Path) -> str:
+    if run.ended:
+        return "ended"
+    with suppress(OSError):
+        if time.time() - log.stat().st_mtime < RUNNING_SECONDS:
+            return "running"
+    return "not ended"
+
+
+def _metrics(run: RunHistory, path: Path) -> dict[str, Interval]:
+    """The metrics of the best validation, with the intervals that an evaluation of its rows has."""
+    metrics = {name: Interval(value) for name, value in run.best_metrics().items()}
+    with suppress(DataError, ConfigError):  # of another version, or damaged: then there are no intervals
+        reported = read_json_object(path / REPORT, DataError, optional=True).get("metrics")
+        for name, each in reported.items() if isinstance(reported, dict) else ():
+            if name in metrics and isinstance(each, dict):
+                metrics[name] = parse(Interval, nan_from_null(each))
+    return metrics
+
+
+def _ranked(runs: Sequence[ListedRun], metric: str | None, higher: bool) -> list[ListedRun]:
+    """Runs from the best to the worst; then those without a value, by name."""
+    sign = -1 if higher else 1
+
+    def rank(run: ListedRun) -> tuple[bool, float]:
+        value = _value(run, metric)
+        return value is None, sign * value.value if value is not None else 0.0
+
+    return sorted(runs, key=rank)
+
+
+def _value(run: ListedRun, metric: str | None) -> Interval | None:
+    if metric is not None:
+        return run.value(metric)
+    return None if run.training_loss is None else Interval(run.training_loss)
+
+
+def _date(seconds: float | None) -> str:
+    with suppress(ValueError, OverflowError, OSError):  # of a damaged log
+        return "–" if seconds is None else f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
+    return "–"
+
+
+def _written(value: Interval) -> str:
+    return value.written(3) if 1e-3 <= abs(value.value) < 1e3 else number(value.value)
+
+
+def _cell(value: Interval | None) -> str:
+    """A metric as a cell; without an interval a dot on the same scale."""
+    return "–" if value is None else IntervalCell(_written(value), value.value, value.low, value.high)
+
+
+def _distance(best: Interval, other: Interval, following: ListedRun, first: ListedRun) -> str:
+    """How far the next run is from the best, and whether that may be chance."""
+    apart = abs(best.value - other.value)
+    distance = "has the same" if apart == 0 else f"has {apart:.3g} {'less' if best.value > other.value else 'more'}"
+    sure = ""
+    if best.low is not None and other.low is not None and apart:
+        overlap = best.overlaps(other)
+        sure = ", and their intervals " + ("overlap, so compare them" if overlap else "do not overlap")
+    elsewhere = "" if following.data == first.data else ", on other data"
+    return f"the next, {following.name}, {distance}{elsewhere}{sure}"

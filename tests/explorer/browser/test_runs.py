@@ -1,0 +1,202 @@
+"""The page of a folder of runs in a real browser: search, sort, group, select, and the way to each run and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.explorer.report_server import ReportServer
+from glassformer.reports.page import report_page, write_page
+from glassformer.reports.report import Display
+from glassformer.runs.curves import TrainingCurves
+from glassformer.runs.history import read_run
+from glassformer.runs.run_list import ListedRun, RunList, named_runs
+from glassformer.tasks.metrics.metric import Interval
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits
+from tests.runs.run_folders import make_run
+
+Tabs = Callable[..., Tab]
+EVIL = "<img src=x onerror=alert(1)> & a+b=c%2F"
+ROWS = "[...document.querySelectorAll('.browse tbody th[scope=row]')].map((each) => each.innerText)"
+CHARTS = "[...document.querySelectorAll('[data-chart]')].map((each) => each.dataset.chart)"
+LEGEND = '[data-chart="Training loss"] .series-legend li span:last-of-type'
+DRAWN = f"[...document.querySelectorAll({LEGEND!r})].map((each) => each.innerText)"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("browser") / "runs"
+    for i, score in enumerate((0.5, 0.9, 0.7, 0.6, 0.4, 0.3, 0.2)):
+        interval = (score - 0.05, score + 0.05) if i % 2 else None
+        make_run(folder / f"sweep-{i % 2}" / f"run-{i}", [score], interval=interval, rate=f"1e-{3 + i % 2}", seed=i)
+    make_run(folder / EVIL, None)
+    make_run(folder / "broken", metric=EVIL)
+    (folder / "broken" / "journal.jsonl").write_text("{\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page_file(folder: Path) -> Path:
+    return write_page(folder.parent / "runs.html", report_page(RunList.read(folder)))
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[ReportServer]:
+    def pages(path: str) -> list[Display]:
+        if not path:
+            return [RunList.read(folder, address="/run/")]
+        found = named_runs(folder, path.removeprefix("run/").split("//"))
+        return [TrainingCurves([read_run(run, name) for name, run in found.items()])]
+
+    with ReportServer(pages) as server:
+        yield server
+
+
+def opened(tab: Tab, url: str) -> Any:
+    tab.page.goto(url)
+    tab.page.wait_for_selector(".browse tbody tr")
+    return tab.page
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}}])
+def test_the_finding_then_the_curves_then_the_table(
+    tab: Tabs, page_file: Path, check: Check, options: dict[str, Any]
+) -> None:
+    page = opened(tab(**options), page_file.as_uri())
+    text = page.inner_text("main")
+    assert text.startswith("Highest validation f1: 0.900 [0.850, 0.950], of sweep-1/run-1; the next")
+    assert text.index("9 runs of classify on mood.csv: 7 ended, 1 not begun, 1 unreadable") < text.index(
+        "Training loss"
+    )
+    assert page.evaluate(CHARTS) == ["Validation f1", "Training loss"]
+    assert page.evaluate(DRAWN) == ["sweep-1/run-1", "sweep-0/run-2", "sweep-1/run-3", "sweep-0/run-0", "sweep-0/run-4"]
+    assert page.evaluate(ROWS)[0] == "sweep-1/run-1" and EVIL in page.evaluate(ROWS)
+    assert page.locator(".browse tbody input").count() == 7, "what has no curves cannot be selected"
+    assert "unreadable: line 1 is invalid JSON" in text
+    fits(page, "a folder of runs")
+    check(page, "a folder of runs")
+
+
+def test_rows_are_found_sorted_grouped_and_selected_and_the_address_says_so(
+    tab: Tabs, page_file: Path, check: Check
+) -> None:
+    page = opened(tab(), page_file.as_uri())
+    page.get_by_role("searchbox", name="Find rows").fill("sweep-0 training.rate=1e-3")
+    assert page.evaluate(ROWS) == [f"sweep-0/run-{i}" for i in (2, 0, 4, 6)]
+    assert page.get_by_text("4 of 9 rows").is_visible()
+    page.locator(".browse thead").get_by_role("button", name="validation f1").click()
+    page.locator(".browse thead").get_by_role("button", name="validation f1").click()
+    assert page.evaluate(ROWS) == [f"sweep-0/run-{i}" for i in (6, 4, 0, 2)]
+    page.get_by_label("Group by").select_option("training.seed")
+    groups = page.locator(".browse tr.group").all_inner_texts()
+    assert groups[0] == "training.seed 0 · 1 row · validation f1: 0.5" and len(groups) == 4
+    page.get_by_role("button", name="Clear").click()
+    assert page.evaluate(CHARTS) == [] and page.get_by_text("Select rows below to see their curves.").is_visible()
+    page.get_by_label("Draw sweep-0/run-6").check()
+    page.get_by_label("Draw sweep-0/run-0").check()
+    assert page.evaluate(DRAWN) == ["sweep-0/run-0", "sweep-0/run-6"]
+    page.get_by_label("Draw sweep-0/run-6").uncheck()
+    colour = page.locator('[data-chart="Training loss"] .series-legend li').get_attribute("data-colour")
+    assert colour == "1", "a run keeps its colour"
+    check(page, "grouped")
+    address = page.url
+    again = opened(tab(), address)
+    assert again.evaluate(ROWS) == page.evaluate(ROWS) and again.evaluate(DRAWN) == ["sweep-0/run-0"]
+    assert again.locator(".browse tr.group").count() == 4
+    assert again.get_by_role("searchbox").input_value() == "sweep-0 training.rate=1e-3"
+    again.get_by_role("searchbox").fill("no such run")
+    assert again.get_by_text("No row has this.").is_visible()
+
+
+def test_it_is_used_by_keyboard_alone(tab: Tabs, page_file: Path) -> None:
+    page = opened(tab(), page_file.as_uri())
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type("run-5")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.ariaLabel") == "Group by"
+    page.get_by_label("Draw sweep-1/run-5").focus()
+    page.keyboard.press("Space")
+    assert "sweep-1/run-5" in page.evaluate(DRAWN)
+    assert page.evaluate("document.activeElement.ariaLabel") == "Draw sweep-1/run-5", "and the focus stays"
+    page.keyboard.press("Space")
+    assert "sweep-1/run-5" not in page.evaluate(DRAWN)
+
+
+def test_each_run_and_several_have_a_page_and_the_way_back_works(tab: Tabs, served: ReportServer, check: Check) -> None:
+    page = opened(tab(), served.url)
+    assert "token" not in page.url and page.title() == "Runs in runs"
+    page.get_by_role("searchbox").fill("sweep-1")
+    page.get_by_role("link", name="sweep-1/run-3").click()
+    page.wait_for_selector('[data-chart="Loss"]')
+    assert page.title() == "sweep-1/run-3"
+    check(page, "a run of a folder")
+    page.go_back()
+    page.wait_for_selector(".browse tbody tr")
+    assert page.evaluate(ROWS) == [f"sweep-1/run-{i}" for i in (1, 3, 5)], "as it was left"
+    page.get_by_role("link", name="Compare").click()
+    page.wait_for_selector("text=Settings that differ")
+    names = [f"sweep-{i}/run-{j}" for i, j in ((1, 1), (0, 2), (1, 3), (0, 0), (0, 4))]
+    assert page.title() == "5 runs" and page.url.endswith(f"/run/{'//'.join(names)}")
+    page.get_by_role("link", name="Back to the overview").click()
+    page.wait_for_selector(".browse tbody tr")
+
+
+def test_a_name_of_any_characters_leads_to_its_run(tab: Tabs, folder: Path) -> None:
+    make_run(folder.parent / "odd" / EVIL)
+    make_run(folder.parent / "odd" / "b")
+
+    def pages(path: str) -> list[Display]:
+        if not path:
+            return [RunList.read(folder.parent / "odd", address="/run/")]
+        found = named_runs(folder.parent / "odd", path.removeprefix("run/").split("//"))
+        return [TrainingCurves([read_run(run, name) for name, run in found.items()])]
+
+    with ReportServer(pages) as server:
+        page = opened(tab(), server.url)
+        page.get_by_role("link", name=EVIL).click()
+        page.wait_for_selector('[data-chart="Loss"]')
+        assert page.title() == EVIL
+
+
+def test_what_goes_wrong_is_said_and_can_be_tried_again(tab: Tabs, folder: Path) -> None:
+    state = {"error": True}
+
+    def pages(path: str) -> list[Display]:
+        return [RunList.read(folder / "nothing" if state["error"] else folder)]
+
+    with ReportServer(pages) as server:
+        page = tab(expect="400|Failed to load|ERR_CONNECTION").page
+        page.goto(server.url)
+        page.wait_for_selector("[role=alert]")
+        assert "holds no run" in page.inner_text("[role=alert]")
+        state["error"] = False
+        page.get_by_role("button", name="Try again").click()
+        page.wait_for_selector(".browse tbody tr")
+        state["error"] = True
+        page.reload()
+        page.wait_for_selector("[role=alert]")
+        server.close()
+        page.get_by_role("button", name="Try again").click()
+        page.wait_for_selector("text=The server does not answer any more")
+
+
+def test_ten_thousand_runs_are_searched_a_few_hundred_at_a_time(tab: Tabs, tmp_path: Path) -> None:
+    listed = [
+        ListedRun(name=f"run-{i}", state="ended", metrics={"f1": Interval(1 - i / 1e5)}, settings={"seed": str(i % 7)})
+        for i in range(10_000)
+    ]
+    path = write_page(tmp_path / "many.html", report_page(RunList("many", "f1", True, listed)))
+    page = opened(tab(), path.as_uri())
+    assert len(page.evaluate(ROWS)) == 200
+    page.get_by_role("button", name="Show 200 more of 10,000").click()
+    assert len(page.evaluate(ROWS)) == 400
+    page.get_by_role("searchbox").fill("run-9999")
+    assert page.evaluate(ROWS) == ["run-9999"]
+    page.get_by_role("searchbox").fill("")
+    page.get_by_label("Group by").select_option("seed")
+    assert page.locator(".browse tr.group").first.inner_text().startswith("seed 0 · 1,429 rows · validation f1: mean")
+    assert len(page.evaluate(ROWS)) == 200

@@ -1,0 +1,177 @@
+"""The runs of a folder as one report: which there are, in which state, the best of them, their settings and curves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import DataError
+from glassformer.reports.charts import Series
+from glassformer.reports.page import report_data, report_page
+from glassformer.reports.table import IntervalCell
+from glassformer.runs.folder import event_log_path
+from glassformer.runs.run_list import MAX_SETTINGS, RunList, find_runs, named_runs
+from tests.runs.run_folders import make_run
+
+
+def test_the_best_run_is_first_and_the_next_is_named_with_its_distance(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", [0.5, 0.7])
+    make_run(tmp_path / "b" / "seed-0", [0.9, 0.8])
+    make_run(tmp_path / "c", [0.6])
+    runs = RunList.read(tmp_path)
+    assert [run.name for run in runs.runs] == ["b/seed-0", "a", "c"]
+    assert (runs.metric, runs.higher, runs.best) == ("f1", True, runs.runs[0])
+    assert runs.finding == "Highest validation f1: 0.900, of b/seed-0; the next, a, has 0.2 less."
+    assert runs.caption == "3 runs of classify on mood.csv: 3 ended"
+    assert str(runs).startswith(runs.caption)
+
+
+@pytest.mark.parametrize(
+    ("intervals", "says"),
+    [
+        (((0.8, 0.95), (0.6, 0.85)), "has 0.2 less, and their intervals overlap, so compare them."),
+        (((0.85, 0.95), (0.6, 0.8)), "has 0.2 less, and their intervals do not overlap."),
+        (((0.85, 0.95), None), "has 0.2 less."),
+    ],
+)
+def test_intervals_are_those_of_an_evaluation(
+    tmp_path: Path, intervals: tuple[tuple[float, float] | None, ...], says: str
+) -> None:
+    make_run(tmp_path / "a", [0.9], interval=intervals[0])
+    make_run(tmp_path / "b", [0.7], interval=intervals[1])
+    runs = RunList.read(tmp_path)
+    assert runs.finding.endswith(says) and runs.finding.startswith("Highest validation f1: 0.900 [0.8")
+    cell = runs.tables()[0].rows[0][3]
+    assert isinstance(cell, IntervalCell) and (cell.low, cell.high) == intervals[0]
+    assert runs.remarks()[0].endswith("of runs that were evaluated on these rows.")
+
+
+def test_a_report_that_cannot_be_read_takes_the_interval_and_no_more(tmp_path: Path) -> None:
+    for text in ("{", '{"metrics": {"f1": {"value": "x"}}}', '{"metrics": [1]}', '{"metrics": {"f1": 3}}'):
+        run = make_run(tmp_path / f"run-{len(text)}", [0.9], interval=(0.8, 0.95))
+        (run / "evaluation" / "validation" / "report.json").write_text(text)
+    assert {run.metrics["f1"].low for run in RunList.read(tmp_path).runs} == {None}
+
+
+def test_runs_on_other_data_are_said_to_be(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", [0.9])
+    make_run(tmp_path / "b", [0.9], data="reviews.csv")
+    runs = RunList.read(tmp_path)
+    assert runs.finding.endswith("the next, b, has the same, on other data.")
+    assert "data" in runs.tables()[0].headings and runs.caption.startswith("2 runs of classify: ")
+
+
+def test_every_state_has_a_word(tmp_path: Path) -> None:
+    make_run(tmp_path / "ended")
+    make_run(tmp_path / "killed", ended=False)
+    os.utime(event_log_path(make_run(tmp_path / "trains", ended=False)))
+    make_run(tmp_path / "waits", None)
+    event_log_path(make_run(tmp_path / "broken")).write_text('{"event": "begin"}\n{cut\n{"event": "step"}\n')
+    (make_run(tmp_path / "yaml") / "config.yaml").write_text("task: [")
+    event_log_path(make_run(tmp_path / "begins", None)).write_text('{"event": "begin", "time": 1e300}\n')
+    states = {run.name: run.state for run in RunList.read(tmp_path).runs}
+    assert states == {
+        "ended": "ended",
+        "killed": "not ended",
+        "trains": "running",
+        "waits": "not begun",
+        "broken": "unreadable",
+        "yaml": "unreadable",
+        "begins": "running",
+    }
+    runs = RunList.read(tmp_path)
+    problems = {run.name: run.problem for run in runs.runs if run.problem}
+    assert problems.keys() == {"broken", "yaml"} and problems["broken"].startswith("line 2 is invalid JSON")
+    assert str(tmp_path) not in "".join(problems.values()), "a page names no folder of the machine"
+    assert runs.caption.endswith("1 ended, 2 running, 1 not ended, 1 not begun, 2 unreadable")
+    assert report_page(runs)
+
+
+def test_without_validations_the_training_loss_ranks(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", [], losses=[2.0, 1.5])
+    make_run(tmp_path / "b", [], losses=[2.0, 0.5])
+    make_run(tmp_path / "c", [], losses=[float("nan")] * 2)
+    runs = RunList.read(tmp_path)
+    assert runs.finding.startswith("Lowest training loss: ") and runs.best is not None and runs.best.name == "b"
+    assert [run.name for run in runs.runs] == ["b", "a", "c"] and runs.runs[2].training_loss is None
+    assert [chart.title for chart in runs.charts()] == ["Training loss"]
+
+
+def test_nothing_measured_yet_is_said(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", None)
+    assert RunList.read(tmp_path).finding == "No run has a loss or a metric yet."
+    make_run(tmp_path / "b", [0.5])
+    assert RunList.read(tmp_path).finding == "Highest validation f1: 0.500, of b; no other run has one."
+
+
+def test_a_metric_that_is_not_finite_ranks_last_and_one_that_appears_half_way_is_a_column(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", [float("nan")])
+    make_run(tmp_path / "b", [0.2])
+    make_run(tmp_path / "c", [0.3], metric="accuracy")
+    runs = RunList.read(tmp_path)
+    assert [run.name for run in runs.runs] == ["b", "a", "c"]
+    headings = runs.tables()[0].headings
+    assert "validation accuracy" in headings and headings.index("validation f1") < headings.index("validation accuracy")
+    assert json.loads(json.dumps(runs.to_dict(), allow_nan=False))["runs"][1]["metrics"]["f1"]["value"] is None
+
+
+def test_settings_that_differ_are_columns(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", learning_rate=1e-4, batch_size=8)
+    make_run(tmp_path / "b", learning_rate=1e-3, batch_size=8)
+    table, same = RunList.read(tmp_path).tables()
+    assert table.headings[-1] == "training.learning_rate" and {row[-1] for row in table.rows} == {"0.0001", "0.001"}
+    assert ["training.batch_size", "8"] in same.rows and not any("output" in row[0] for row in same.rows)
+    make_run(tmp_path / "c", **{f"own_{i}": i for i in range(MAX_SETTINGS + 2)})
+    table, _ = RunList.read(tmp_path).tables()
+    assert table.note == "4 more settings differ; the page of a run has all."
+
+
+def test_curves_are_of_one_group_a_run_and_share_their_points(tmp_path: Path) -> None:
+    for i in range(3):
+        make_run(tmp_path / f"run-{i}", losses=[1.0 / step for step in range(1, 1001)])
+    charts = list(RunList.read(tmp_path).charts())
+    assert [chart.title for chart in charts] == ["Validation f1", "Training loss"]
+    assert all(isinstance(chart, Series) for chart in charts)
+    assert {line.group for chart in charts for line in chart.lines} == {"run-0", "run-1", "run-2"}
+    assert max(len(line.x) for chart in charts for line in chart.lines) <= 402
+
+
+def test_names_are_harmless_short_and_unique(tmp_path: Path) -> None:
+    evil, long = "<script>alert(1)</script>\u202e\x1b[2J", "x" * 120
+    for name in (evil, f"{long}/{long}/a", f"{long}/{long}/b"):
+        make_run(tmp_path / name)
+    runs = RunList.read(tmp_path)
+    names = [run.name for run in runs.runs]
+    assert len(set(names)) == 3 and max(map(len, names)) <= 201
+    page = report_page(runs)
+    assert "<script>alert" not in page and "\u202e" not in json.dumps(report_data(runs), ensure_ascii=False)
+    assert set(named_runs(tmp_path, names).values()) == set(find_runs(tmp_path))
+    groups = {line["group"] for chart in report_data(runs)["charts"] for line in chart["lines"]}
+    assert groups == {row[0] for row in report_data(runs)["tables"][0]["rows"]}, "the page finds the curves of a row"
+
+
+def test_what_is_no_run_is_left_out(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    make_run(run / "checkpoints" / "inner")
+    make_run(tmp_path / ".hidden")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.yaml").write_text("model: x\n")
+    (tmp_path / "link").symlink_to(run)
+    assert find_runs(tmp_path) == [run]
+    with pytest.raises(DataError, match="holds no run; give a folder that trainings wrote to"):
+        RunList.read(tmp_path / "other")
+    with pytest.raises(DataError, match=re.escape("has no run 'b' (any more)")):
+        named_runs(tmp_path, ["b"])
+
+
+def test_it_is_read_back_without_its_curves(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a", [0.9], interval=(0.8, 0.95))
+    runs = RunList.read(tmp_path / "runs")
+    runs.save(tmp_path / "runs.json")
+    again = RunList.load(tmp_path / "runs.json")
+    assert (again.finding, again.caption, again.tables()) == (runs.finding, runs.caption, runs.tables())
+    assert not list(again.charts())
