@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sysconfig
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 import glassformer
 from glassformer.explorer.describe import command, describe, model_facts, session_id, without_places
+from glassformer.inspect.opening import HeadFinding
 from glassformer.model import Model, load
 from glassformer.pretrained import ModelParts
 
@@ -78,8 +80,8 @@ def test_a_decoder_opens_with_its_text_and_two_stacks_with_their_cross_attention
     models: dict[str, Model], name: str, texts: tuple[str, ...], view: str, map: str
 ) -> None:
     opening = describe(models[name].inspect(*texts), model_facts(models[name]), texts)["opening"]
-    assert (opening["view"], opening["map"] or map) == (view, map)
-    assert opening["sentence"].startswith("In layer ") or opening["map"] is None
+    assert opening["view"] == view
+    assert all(finding["map"] == map and finding["sentence"].startswith("In layer ") for finding in opening["findings"])
 
 
 def test_every_field_of_the_contract_is_there(models: dict[str, Model]) -> None:
@@ -91,6 +93,7 @@ def test_every_field_of_the_contract_is_there(models: dict[str, Model]) -> None:
     for name, example in (
         ("Session", result),
         ("Opening", result["opening"]),
+        ("Finding", asdict(HeadFinding("self", 0, 0, sentence="", short=""))),
         ("AttentionMap", result["maps"][0]),
         ("Token", result["streams"]["text"][0]),
     ):

@@ -1,4 +1,4 @@
-"""The head that a session opens with, of heads whose attention is made by hand."""
+"""What a session opens with, of heads whose attention is made by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.inspect.opening import CELLS, TOKENS, OpeningHead, opening
+from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, findings, opening
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from tests.inspect.passes import session_of
@@ -79,10 +79,10 @@ def test_each_pattern_is_found_and_told_with_its_share(
     T, S = len(queries.split()), len((source or queries).split())
     plain = looking(T, S)
     made = session([[plain, plain], [plain, looking(T, S, *pairs)]], queries, source)
-    found = opening(made)
-    assert found is not None and (found.map, found.layer, found.head) == ("only", 1, 1)
+    found = findings(made)[-1]
+    assert (found.map, found.layer, found.head, found.query, found.key) == ("only", 1, 1, None, None)
     assert found.sentence.startswith(f"In layer 1, head 1, {words}") and found.sentence.endswith("% of the attention.")
-    assert opening(made) == found
+    assert findings(made)[-1] == found
 
 
 def test_a_relation_comes_before_a_sink_and_of_equals_the_first() -> None:
@@ -94,8 +94,46 @@ def test_a_relation_comes_before_a_sink_and_of_equals_the_first() -> None:
 
 
 def assert_opens(made: Any, layer: int, head: int) -> None:
-    found = opening(made)
-    assert found is not None and (found.layer, found.head) == (layer, head)
+    found = findings(made)[-1]
+    assert (found.layer, found.head) == (layer, head)
+
+
+def links(made: Any) -> list[tuple[int, int, int, int]]:
+    """Layer, head, query and key of each link."""
+    return [(x.layer, x.head, x.query, x.key) for x in findings(made) if x.query is not None and x.key is not None]
+
+
+def test_a_link_between_two_words_comes_first_and_is_told_with_its_share() -> None:
+    plain = looking(13, 13)
+    made = session([[plain, looking(13, 13, (1, 2))], [plain, looking(13, 13, *PREVIOUS)]], PAIR)
+    first, last = findings(made)
+    assert (first.layer, first.head, first.query, first.key) == (0, 1, 1, 2) and opening(made) == first
+    assert first.sentence == "In layer 0, head 1, “time” gives 91% of its attention to “flies”."
+    assert first.short == "time → flies 91%" and last.short == "the previous token 84%"
+
+
+def test_what_a_head_does_for_every_token_is_no_link() -> None:
+    """To the previous token, and to one token that all attend to."""
+    made = session([[looking(13, 13, *PREVIOUS), looking(13, 13, *((at, 5) for at in range(13)))]], PAIR)
+    assert links(made) == []
+
+
+def test_links_are_of_two_different_whole_words_with_letters_enough() -> None:
+    pairs = {"special": (1, 0), "short": (1, 4), "from a short one": (10, 8), "the same word": (2, 8)}
+    for what, pair in pairs.items():
+        assert links(session([[looking(13, 13, pair)]], PAIR)) == [], what
+    assert links(session([[looking(4, 4, (0, 2))]], "a b c d")) == [(0, 0, 0, 2)], "of short words, where all are"
+    made = session([[looking(13, 13, (1, 2))]], PAIR)
+    made.streams["text"][3] = Token("##x", "##x", 3, continues=True)
+    assert links(made) == [], "a piece of a word"
+
+
+def test_each_pair_and_each_head_has_one_link_and_a_few_are_told() -> None:
+    pairs = [(1, 2), (1, 5), (2, 3), (3, 5), (7, 8), (8, 12 - 1)]
+    heads = [looking(13, 13, pair, share=0.9 - at / 20) for at, pair in enumerate(pairs)]
+    both = looking(13, 13, (1, 2), (5, 3), share=0.95)
+    found = links(session([[*heads, both, looking(13, 13, (2, 1), share=0.99)]], PAIR))
+    assert found == [(0, 7, 2, 1), (0, 6, 5, 3), (0, 1, 1, 5), (0, 2, 2, 3)] and len(found) == MOST_LINKS
 
 
 def test_a_causal_first_token_can_only_look_at_itself_and_that_is_no_pattern() -> None:
@@ -127,8 +165,8 @@ def test_of_a_long_text_some_rows_and_layers_stand_for_all() -> None:
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "transformer", "clip", "whisper", "lxmert", "mistral"])
 def test_every_kind_of_map_has_an_opening_within_it(kind: str) -> None:
     made: Session = session_of(kind)
-    found = opening(made)
-    assert isinstance(found, OpeningHead)
+    found = findings(made)[-1]
+    assert isinstance(found, HeadFinding) and found.query is None
     about = made.maps[found.map]
     beside = made.overview(found.layer, found.map).summaries[found.head]
     share = found.sentence.rpartition(": ")[2].removesuffix(" of the attention.")

@@ -17,7 +17,7 @@ from glassformer.errors import UnsupportedError
 from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
 from glassformer.inspect.lookup import streams_with_table
-from glassformer.inspect.opening import opening
+from glassformer.inspect.opening import findings
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import AttentionMap, Session
@@ -155,10 +155,9 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
 
 
 def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[str, Any]:
-    """What the page opens with: a view, and the head with the clearest pattern; map None = none stands out."""
-    best = opening(session)
-    head = {"map": None, "layer": 0, "head": 0, "sentence": ""} if best is None else asdict(best)
-    return {"view": "generate" if opens_with_generation(facts, texts) else "model", **head}
+    """What the page opens with: a view, and what heads do in this text, the most telling first."""
+    view = "generate" if opens_with_generation(facts, texts) else "model"
+    return {"view": view, "findings": [asdict(finding) for finding in findings(session)]}
 
 
 def _fields(session: Session, modality: str | None) -> list[str]:

@@ -183,7 +183,9 @@ class StandalonePage:
         opening = self._about["opening"]
         if generated is None:  # what was not written cannot be shown
             opening["view"] = "model"
-        self.first = opening["layer"] if first is None else first
+        best = next(iter(opening["findings"]), {"layer": 0, "map": self._about["maps"][0]["name"]})
+        self.first = best["layer"] if first is None else first
+        self._opening_map = best["map"]
         self.start = start
         self.generated = generated
         self.corpus, self.projections = corpus, dict(projections or {})
@@ -237,13 +239,13 @@ class StandalonePage:
 
     def _quick(self) -> list[Reading]:
         """What a page contains by default, of views that it has nothing of."""
-        start, about = dict(parse_qsl(self.start)), self._about
+        start = dict(parse_qsl(self.start))
         has, view = {reading.view for reading in self.readings}, start.get("view")
         quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
         quick += default_readings(self.session, wanted=view, has=has)
         if "sweep" in has:
             return quick
-        name = start.get("map") or about["opening"]["map"] or about["maps"][0]["name"]
+        name = start.get("map") or self._opening_map
         return [*quick, *quick_sweeps(self.session, name, wanted=view == "patch")]
 
     def _embeddings(self) -> Iterator[str]:

@@ -1,4 +1,11 @@
-"""Opening head: the attention head with the clearest pattern, for the first look at a forward pass."""
+"""Findings of a forward pass, for the first look: links between two words, and the head with the clearest pattern.
+
+    “time” gives 93% of its attention to “flies”     a link, in one head
+    each token attends to the one before it: 91%     a pattern, of one head
+
+A link counts where it is at least twice what its head gives there anyway: to this key from other queries, and to keys
+at this distance. Without that, heads that attend to the previous token or to one token would win in every text.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +15,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.inspect.overview import PatternShares, main_pattern, rank, sampled_rows
+from glassformer.inspect.overview import PATTERNS, PatternShares, main_pattern, rank, sampled_rows
 from glassformer.inspect.session import AttentionMap, Session
+from glassformer.inspect.tokens import Token
 
 ROWS = 64  # queries of a head that are looked at, at most
 CELLS = 2**16  # probabilities of a head that are looked at, at most
 TOKENS = 2**13  # layers × tokens: of a longer text a few layers represent all, so that the first picture comes soon
 FAINT = 0.01  # below this, nothing stands out
 MIN_TOKENS = 4  # besides special ones: among fewer, any head seems to have a pattern
+MIN_LETTERS = 4  # shorter words are mostly function words, in languages that write words with letters
+MIN_LINK = 0.25  # share of a query's attention, from which a link is a finding
+MOST_LINKS = 4
 
 WORDS = {
     "repeat": "a token attends to its other occurrences",
@@ -31,40 +42,50 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class OpeningHead:
-    """An attention head to open with.
+class HeadFinding:
+    """What an attention head does in this text.
 
-    sentence: its pattern in words, with the share of attention that follows it.
+    sentence: in words, with the share of attention
+    short: the same for a button
+    query, key: the tokens of a link; None of a pattern
     """
 
     map: str
     layer: int
     head: int
     sentence: str
+    short: str
+    query: int | None = None
+    key: int | None = None
 
 
-def opening(session: Session) -> OpeningHead | None:
-    """The head with the clearest pattern: a relation between tokens rather than a sink; None where nothing stands out,
-    as in a text of a few tokens.
+def findings(session: Session) -> list[HeadFinding]:
+    """Links between two words, the strongest first, then the head with the clearest pattern; empty where nothing stands
+    out, as in a text of a few tokens.
 
-    Clear is what takes much more attention than a head that looks at all keys equally would give it. Where there is
-    cross-attention, its heads are the candidates. Deterministic: of equals, the first.
+    Where there is cross-attention, its heads are the candidates. Deterministic: of equals, the first.
     """
     long = {
         name for name, tokens in session.streams.items() if sum(not token.special for token in tokens) >= MIN_TOKENS
     }
     maps = list(session.maps.values())
     maps = [about for about in maps if about.queries != about.keys] or maps
-    telling = [about for about in maps if {about.queries, about.keys} <= long]
-    best = max((each for about in telling for each in _patterns(session, about)), key=_Pattern.rank, default=None)
-    if best is None or best.clarity < FAINT:
-        return None
-    about = session.maps[best.map]
-    rows = sampled_rows(len(session.streams[about.queries]))  # those of the overview, shown next to this
-    kind, share, _ = main_pattern(_shares(session, about, best.layer, [best.head], rows), 0)
-    words = WORDS[kind].format(queries=about.queries, keys=about.keys, first=session.streams[about.keys][0].text)
-    sentence = f"In layer {best.layer}, head {best.head}, {words}: {share:.0%} of the attention."
-    return OpeningHead(best.map, best.layer, best.head, sentence)
+    patterns: list[_Pattern] = []
+    links: list[_Link] = []
+    for about in maps:
+        if {about.queries, about.keys} <= long:
+            for layer, numbers, rows in _sample(session, about):
+                probs, masked = _attention(session, about, layer, numbers, rows)
+                patterns += _patterns(session, about, layer, numbers, rows, probs, masked)
+                links += _links(session, about, layer, numbers, rows, probs, masked)
+    links_in_words = [_tell_link(session, link) for link in _different(links)]
+    best = max(patterns, key=_Pattern.rank, default=None)
+    return links_in_words if best is None or best.clarity < FAINT else [*links_in_words, _tell_pattern(session, best)]
+
+
+def opening(session: Session) -> HeadFinding | None:
+    """The first of `findings`; None where nothing stands out."""
+    return next(iter(findings(session)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +105,144 @@ class _Pattern:
         return rank(self.kind, self.clarity)
 
 
-def _patterns(session: Session, about: AttentionMap) -> Iterator[_Pattern]:
-    """The patterns of each head of a map, as a few of its queries show them."""
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A share of attention from one word to another."""
+
+    share: float
+    map: str
+    layer: int
+    head: int
+    query: int
+    key: int
+
+
+def _sample(session: Session, about: AttentionMap) -> Iterator[tuple[int, range, Tensor]]:
+    """Layers, heads and queries that are looked at: of a long text a part."""
     T, S = (len(session.streams[stream]) for stream in (about.queries, about.keys))
     rows = torch.arange(0, T, -(-T // min(ROWS, max(1, CELLS // S))))
     for layer in range(0, about.layers, -(-about.layers * max(T, S) // TOKENS)):
-        heads = range(session.attention_layer(layer, about.name).attention.spec.heads)
-        for kind, (*shares, uniform) in _shares(session, about, layer, heads, rows).items():
-            for head, share in zip(heads, shares, strict=True):
-                yield _Pattern(kind, share - uniform, about.name, layer, head)
+        yield layer, range(session.attention_layer(layer, about.name).attention.spec.heads), rows
+
+
+def _attention(
+    session: Session, about: AttentionMap, layer: int, numbers: Sequence[int], rows: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Probabilities of some queries in each head [H, R, S], and the keys that are masked [R, S]."""
+    heads = [session.head(layer, number, about.name) for number in numbers]
+    masked = heads[0].masked(rows)
+    return torch.stack([head.probs(rows).float().cpu() for head in heads]), None if masked is None else masked.cpu()
 
 
 def _shares(
-    session: Session, about: AttentionMap, layer: int, numbers: Sequence[int], rows: Tensor
+    session: Session, about: AttentionMap, rows: Tensor, probs: Tensor, masked: Tensor | None
 ) -> dict[str, list[float]]:
     """Share of attention that follows each pattern: of each head, and of one that looks at all keys equally. H + 1"""
-    heads = [session.head(layer, number, about.name) for number in numbers]
     streams = session.streams[about.queries], session.streams[about.keys]
     shares = PatternShares(*streams, len(rows), same_stream=about.queries == about.keys)
-    masked = heads[0].masked(rows)
-    probs = torch.stack([head.probs(rows).float().cpu() for head in heads])  # [H, R, S]
-    shares.add(probs, rows, None if masked is None else masked.cpu())
+    shares.add(probs, rows, masked)
     return shares.shares()
+
+
+def _patterns(
+    session: Session,
+    about: AttentionMap,
+    layer: int,
+    numbers: Sequence[int],
+    rows: Tensor,
+    probs: Tensor,
+    masked: Tensor | None,
+) -> Iterator[_Pattern]:
+    """The patterns of each head of a layer, as some of its queries show them."""
+    for kind, (*shares, uniform) in _shares(session, about, rows, probs, masked).items():
+        for head, share in zip(numbers, shares, strict=True):
+            yield _Pattern(kind, share - uniform, about.name, layer, head)
+
+
+def _links(
+    session: Session,
+    about: AttentionMap,
+    layer: int,
+    numbers: Sequence[int],
+    rows: Tensor,
+    probs: Tensor,
+    masked: Tensor | None,
+) -> Iterator[_Link]:
+    """The links between two different words that are at least twice what the head gives there anyway."""
+    queries, keys = session.streams[about.queries], session.streams[about.keys]
+    from_word, to_word = _content_words(queries)[rows], _content_words(keys)
+    texts = [token.text.casefold() for token in keys]
+    visible = torch.ones(len(rows), len(keys)) if masked is None else (~masked).float()
+    anyway = _mean_of_others(probs, visible, torch.arange(len(keys)).expand_as(visible))
+    if about.queries == about.keys:
+        distances = rows[:, None] - torch.arange(len(keys)) + len(keys)
+        anyway = torch.maximum(anyway, _mean_of_others(probs, visible, distances))
+    strong = (probs >= MIN_LINK) & (probs >= 2 * anyway) & from_word[:, None] & to_word
+    for (head, row, key), share in zip(strong.nonzero().tolist(), probs[strong].tolist(), strict=True):
+        query = int(rows[row])
+        if queries[query].text.casefold() != texts[key]:
+            yield _Link(share, about.name, layer, numbers[head], query, key)
+
+
+def _mean_of_others(probs: Tensor, visible: Tensor, groups: Tensor) -> Tensor:
+    """For each cell, the mean of the other visible cells of its group; 0 where it is alone.
+
+    Args:
+        probs: [H, R, S]
+        visible: 1 where a query sees the key [R, S]
+        groups: the group of each cell, such as its distance [R, S]
+    """
+    of, size = groups.flatten(), int(groups.max()) + 1
+    sums = torch.zeros(len(probs), size).index_add_(1, of, probs.flatten(1))
+    counts = torch.zeros(size).index_add_(0, of, visible.flatten())
+    return (sums[:, groups] - probs) / (counts[groups] - 1).clamp(min=1)
+
+
+def _content_words(tokens: Sequence[Token]) -> Tensor:
+    """Which tokens are whole words with a meaning of their own, by their letters. [T] bool"""
+    letters = [0 if token.special else sum(map(str.isalpha, token.text)) for token in tokens]
+    ends = [*(not token.continues for token in tokens[1:]), True]
+    whole = torch.tensor(
+        [0 if token.continues or not end else count for token, end, count in zip(tokens, ends, letters, strict=True)]
+    )
+    long = whole >= MIN_LETTERS
+    return long if int(long.sum()) > 1 else whole > 0
+
+
+def _different(links: Sequence[_Link]) -> list[_Link]:
+    """The strongest links, each of two words and of a head that no stronger one has."""
+    chosen: list[_Link] = []
+    for link in sorted(links, key=lambda link: -link.share):
+        same = (
+            {link.query, link.key} == {x.query, x.key} or (link.layer, link.head) == (x.layer, x.head) for x in chosen
+        )
+        if not any(same):
+            chosen.append(link)
+        if len(chosen) == MOST_LINKS:
+            break
+    return chosen
+
+
+def _tell_link(session: Session, link: _Link) -> HeadFinding:
+    about = session.maps[link.map]
+    query, key = session.streams[about.queries][link.query].text, session.streams[about.keys][link.key].text
+    where = f"In layer {link.layer}, head {link.head}"
+    return HeadFinding(
+        link.map,
+        link.layer,
+        link.head,
+        sentence=f"{where}, “{query}” gives {link.share:.0%} of its attention to “{key}”.",
+        short=f"{query} → {key} {link.share:.0%}",
+        query=link.query,
+        key=link.key,
+    )
+
+
+def _tell_pattern(session: Session, best: _Pattern) -> HeadFinding:
+    about = session.maps[best.map]
+    rows = sampled_rows(len(session.streams[about.queries]))  # those of the overview, shown next to this
+    shares = _shares(session, about, rows, *_attention(session, about, best.layer, [best.head], rows))
+    kind, share, _ = main_pattern(shares, 0)
+    words = WORDS[kind].format(queries=about.queries, keys=about.keys, first=session.streams[about.keys][0].text)
+    sentence = f"In layer {best.layer}, head {best.head}, {words}: {share:.0%} of the attention."
+    return HeadFinding(best.map, best.layer, best.head, sentence, short=f"{PATTERNS[kind]} {share:.0%}")

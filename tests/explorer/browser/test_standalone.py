@@ -162,6 +162,7 @@ def test_it_takes_no_other_text(offline: Tab, file: Path) -> None:
     for field, text in zip(page.locator(".texts textarea").all(), TEXTS, strict=True):
         assert field.input_value() == text
         assert field.get_attribute("readonly") is not None
+    page.get_by_role("button", name="Another text").click()
     assert page.get_by_text("glassformer look").first.is_visible()
 
 

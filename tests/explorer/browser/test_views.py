@@ -11,14 +11,17 @@ import struct
 import xml.etree.ElementTree as ElementTree
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import glassformer
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.look import Look
 from glassformer.model import Model
+from tests.e2e.tiny_models import make_folder
 from tests.explorer.browser.conftest import TEXTS
 from tests.explorer.browser.tab import Tab, value
 
@@ -38,23 +41,48 @@ def test_the_page_opens_on_every_head_at_once(tab: Tabs, served: Look) -> None:
         assert fact in page.locator(".facts").inner_text()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)], ids=["laptop", "phone"])
-def test_the_page_opens_on_a_telling_head_and_says_what_it_does(
-    tab: Tabs, served: Look, width: int, height: int
+@pytest.mark.parametrize(
+    ("size", "theme", "pictures"),
+    [((1440, 900), "light", (".head-grid", ".preview .map")), ((390, 844), "dark", (".preview .map",))],
+    ids=["laptop", "phone"],
+)
+def test_the_page_opens_on_the_sentence_with_its_strongest_link(
+    tab: Tabs, served: Look, size: tuple[int, int], theme: str, pictures: tuple[str, ...]
 ) -> None:
-    one = tab(viewport={"width": width, "height": height})
+    width, height = size
+    one = tab(viewport={"width": width, "height": height}, color_scheme=theme)
     page = one.open(served)
-    assert (one.state["l"], one.state["h"]) == ("0", "2")
+    assert [one.state[name] for name in ("l", "h", "q", "k")] == ["4", "9", "1", "2"]
     lead = page.locator(".lead")
-    assert "layer 0, head 2, each token attends to the one before it: 91% of the attention" in lead.inner_text()
-    for picture in (".head-grid", ".preview .map"):  # above the fold
+    headline = lead.locator("p")
+    assert headline.inner_text() == "In layer 4, head 9, “time” gives 93% of its attention to “flies”."
+    one.until("/time attends to flies 0.9292, rank 1 of 13/.test(document.querySelector('.reading-line').innerText)")
+    for picture in pictures:  # above the fold
         box = page.locator(picture).bounding_box()
         assert box["y"] + box["height"] < height, picture
-    assert lead.get_by_role("button").count() == 0
-    page = one.open(served, l=3, h=4)  # a link wins, and the way back is one click
-    assert (one.state["l"], one.state["h"]) == ("3", "4")
-    lead.get_by_role("button", name="Show it").click()
-    one.until("location.hash.includes('l=0&h=2')")
+    chips = lead.get_by_role("button")
+    assert chips.first.get_attribute("aria-pressed") == "true" and chips.count() == 5
+    chips.nth(1).click()
+    assert headline.inner_text() == "In layer 0, head 4, “flies” gives 79% of its attention to “fruit”."
+    assert [one.state[name] for name in ("l", "h", "q", "k")] == ["0", "4", "8", "7"]
+    chips.last.click()
+    assert headline.inner_text() == "In layer 0, head 2, each token attends to the one before it: 91% of the attention."
+    one.open(served, l=3, h=4)  # a link wins, and the way back is one click
+    assert (one.state["l"], one.state["h"], "q" in one.state) == ("3", "4", False)
+    lead.get_by_role("button", name="time → flies").click()
+    one.until("location.hash.includes('l=4&h=9&q=1&k=2')")
+    page.get_by_role("button", name="Arithmetic").click()  # and the cell is computed in one more
+    one.wait_for_view("neuron")
+    assert "0.9292" in page.locator(".neuron-rows").inner_text()
+
+
+def test_another_text_opens_on_its_own_strongest_link(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served)
+    page.get_by_label("second text").fill("")
+    page.get_by_label("text", exact=True).fill("The chef who ran to the store was out of food")
+    page.keyboard.press("Enter")
+    one.until("/“food” gives 91% of its attention to “chef”/.test(document.querySelector('.lead').innerText)")
 
 
 def test_a_decoder_opens_with_what_it_writes_and_an_encoder_decoder_with_its_cross_attention(
@@ -76,6 +104,24 @@ def test_every_thumbnail_is_painted(tab: Tabs, served: Look) -> None:
     for at, thumbnail in zip(one.strongest(GRID), thumbnails, strict=True):
         assert at >= 0, "there is a clear pixel"
         assert thumbnail.flatten()[at] >= thumbnail.max() * 254 / 255
+
+
+def test_a_layer_with_fewer_heads_shows_those_it_has(tab: Tabs, look: Callable[..., Look], tmp_path: Path) -> None:
+    folder = make_folder(
+        tmp_path / "pruned",
+        "bert",
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        hidden_size=16,
+        pruned_heads={"0": [1, 2]},
+    )
+    one = tab()
+    page = one.open(look(glassformer.load(folder), "time flies like an arrow"))
+    rows = page.locator(".head-grid [role=row]:not(.heading)")
+    assert [rows.nth(layer).locator("[data-cell]").count() for layer in range(2)] == [2, 4]
+    page.get_by_label("Order").select_option("entropy_bits")
+    assert page.locator(".head-list [data-cell]").count() == 6
+    assert one.saved("Picture")[1].startswith(b"\x89PNG") and one.saved("Table (CSV)")[1].count(b"\n") == 7
 
 
 def test_a_click_on_a_head_opens_its_lines(tab: Tabs, served: Look) -> None:
@@ -223,7 +269,7 @@ def test_back_and_forward_go_from_view_to_view(tab: Tabs, served: Look) -> None:
         ({"view": "head", "l": 99}, "layers 0 to 5", {"view": "head", "l": "5"}),
         ({"view": "matrix", "h": 99}, "heads 0 to 11", {"view": "matrix", "h": "11"}),
         ({"view": "neuron", "l": "x"}, "layer x", {"view": "neuron", "l": "0"}),
-        ({"view": "head", "q": 99}, "token 99", {"view": "head", "l": "0"}),
+        ({"view": "head", "q": 99}, "token 99", {"view": "head", "l": "4"}),
         ({"v": 2, "view": "head"}, "version 2", {"v": "1", "view": "model"}),
     ],
     ids=["view", "map", "layer", "head", "no number", "token", "version"],
@@ -236,7 +282,7 @@ def test_what_a_link_asks_for_and_is_not_here(
     one.wait_for_view(shown["view"])
     assert told in one.messages
     assert shown.items() <= one.state.items()
-    assert "q" not in one.state
+    assert ("q" in one.state) == ("v" in asked), "a link of another version opens as the page does"
     one.page.get_by_label("Messages").get_by_role("button", name="Close").click()
     one.until("document.querySelector('.banner') === null")
 

@@ -52,7 +52,7 @@ export function toSvg({ width, height, shapes }: Figure, paper: string, font: st
     shape.kind === "rect"
       ? `<rect x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" fill="${escaped(shape.colour)}"/>`
       : shape.kind === "image"
-      ? `<image x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" preserveAspectRatio="none" href="${shape.canvas.toDataURL()}"/>`
+      ? `<image x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${shape.canvas.toDataURL()}"/>`
       : shape.kind === "path"
       ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" fill="none" stroke="${escaped(shape.colour)}" shape-rendering="auto"/>`
       : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.size ? ` font-size="${shape.size}"` : ""}${shape.end || shape.middle ? ` text-anchor="${shape.end ? "end" : "middle"}"` : ""}${shape.strong ? ' font-weight="600"' : ""}${shape.upwards ? ` transform="rotate(-90 ${at(shape.x)} ${at(shape.y)})"` : ""}>${escaped(shape.text)}</text>`,
@@ -80,6 +80,7 @@ export function paint(pen: CanvasRenderingContext2D | OffscreenCanvasRenderingCo
   pen.textBaseline = "middle";
   for (const shape of shapes) {
     if (shape.kind === "image") {
+      pen.imageSmoothingEnabled = false;
       pen.drawImage(shape.canvas, shape.x, shape.y, shape.width, shape.height);
       continue;
     }

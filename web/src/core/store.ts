@@ -2,6 +2,7 @@
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { setFragment } from "./browser";
+import { isAt, placeOf } from "./findings";
 import { mapOf, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, windowOf } from "./url-state";
 import { type Overview, type Progress, UserError, type Session, type State, type Transport } from "./types";
 import * as views from "./views";
@@ -153,7 +154,7 @@ export class Store {
 
   private open(session: Session, packed: string | null): void {
     const before = this.current.value;
-    const { state, notices } = before ? { state: clampState(before, session), notices: [] } : parseState(this.requested(session), session);
+    const { state, notices } = before ? { state: clampState(this.moved(before, session), session), notices: [] } : parseState(this.requested(session), session);
     batch(() => {
       this.packed = packed;
       this.obstacle.value = null;
@@ -166,6 +167,13 @@ export class Store {
     });
     this.address("replaceState");
     void this.load();
+  }
+
+  /** From a finding in the text before, on to the first in this one. */
+  private moved(state: State, session: Session): State {
+    const [first] = session.opening.findings;
+    const atFinding = this.session.value?.opening.findings.some((finding) => isAt(state, finding));
+    return atFinding && first ? { ...state, ...placeOf(first) } : state;
   }
 
   /** What to open with: the address, or what a standalone page was saved with. */

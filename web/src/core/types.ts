@@ -50,15 +50,24 @@ export interface AttentionMap {
   paths: string[];
 }
 
-/** What a session opens with: a view, and the head with the clearest pattern. */
+/** What a session opens with. */
 export interface Opening {
   view: ViewName;
-  /** The head's attention map; null where no head stands out. */
-  map: string | null;
+  /** What heads do in this text, the most telling first; empty where nothing stands out. */
+  findings: Finding[];
+}
+
+/** What a head does in this text: a link between two words, or a pattern. */
+export interface Finding {
+  map: string;
   layer: number;
   head: number;
-  /** The pattern in words, with its share of the attention. */
+  /** In words, with its share of the attention; and the same for a button. */
   sentence: string;
+  short: string;
+  /** The tokens of a link; null of a pattern. */
+  query: number | null;
+  key: number | null;
 }
 
 /** An inspection session: one forward pass of one model over one text, or two. */

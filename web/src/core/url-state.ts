@@ -5,6 +5,7 @@ import { formatPatch, initialPatch, readPatch } from "./patching";
 import { initialSearch, readSearch, searchPairs } from "./contexts";
 import { initialSimilarity, readSimilarity, similarityPairs } from "./similarity";
 import { formatEmbedding, initialEmbedding, readEmbedding } from "./embedding-state";
+import { placeOf } from "./findings";
 import { formatReading, initialReading, readReading } from "./readings";
 import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State } from "./types";
@@ -22,10 +23,12 @@ export const pairsOf = (fragment: string): Pairs => new URLSearchParams(fragment
 /** Pairs of a link that choose what is on screen: with any of them, it is the link that says where the page opens. */
 const PLACES = ["view", "map", "l", "h", "q", "k", "from", "to", "sort"];
 
-/** Initial state of a session without a link: the view and the head that its opening names. */
-export function initialState({ maps, opening: { view, map, layer, head } }: Session): State {
+/** Initial state of a session without a link: the view of its opening, and the first finding; its tokens are pinned where all heads are shown. */
+export function initialState({ maps, opening: { view, findings } }: Session): State {
+  const place = findings.length ? placeOf(findings[0]) : { map: maps[0].name, layers: [0, 0] as [number, number], heads: [0], query: null, key: null };
+  if (view !== "model") place.query = place.key = null;
   return {
-    view, map: map ?? maps[0].name, layers: [layer, layer], heads: [head], mix: "each", query: null, key: null,
+    view, ...place, mix: "each",
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
@@ -75,7 +78,8 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
     notices.push(`this link is of version ${version}, and this page reads version ${VERSION}: showing what the page opens with`);
     return { state, notices };
   }
-  if (PLACES.some((name) => pairs.has(name))) state.view = "model";
+  const placed = PLACES.some((name) => pairs.has(name));
+  if (placed) state.view = "model";
   state.view = choice(pairs, "view", session.views, state.view, notices);
   const opened = state.map;
   state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);
@@ -93,8 +97,10 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   const types = [...new Set(Object.values(session.streams).flat().map(typeOf))];
   state.from = choice(pairs, "from", ["", ...types], "", notices);
   state.to = choice(pairs, "to", ["", ...types], "", notices);
-  state.query = token(pairs.get("q"), session.streams[map.queries].length, notices);
-  state.key = token(pairs.get("k"), session.streams[map.keys].length, notices);
+  if (placed) {
+    state.query = token(pairs.get("q"), session.streams[map.queries].length, notices);
+    state.key = token(pairs.get("k"), session.streams[map.keys].length, notices);
+  }
   state.generation = readPairs(pairs, notices);
   Object.assign(state, readPatch(pairs, session, notices));
   state.reading = readReading(pairs, notices);

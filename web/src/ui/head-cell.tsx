@@ -31,6 +31,7 @@ export function HeadCell({ layer, head, overview, role, state, focus, actions }:
     const { layers, heads } = state.value;
     return layer >= layers[0] && layer <= layers[1] && heads.includes(head) ? "true" : "false";
   });
+  if (overview && head >= overview.heads) return <div role={role} />; // of a layer with fewer heads than others
   const point = () => actions.point?.(layer, head);
   const choose = (event: MouseEvent | KeyboardEvent) => (event.shiftKey ? actions.add : actions.open)(layer, head);
   return (

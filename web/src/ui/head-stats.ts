@@ -13,11 +13,11 @@ export interface Stat {
 }
 
 export const STATS: readonly Stat[] = [
-  { name: "previous", column: "previous token", words: "looks at the previous token", share: true },
-  { name: "same", column: "same token", words: "looks at itself", share: true },
-  { name: "next", column: "next token", words: "looks at the next token", share: true },
-  { name: "first", column: "first token", words: "looks at the first token", share: true },
-  { name: "special", column: "special tokens", words: "looks at special tokens", share: true },
+  { name: "previous", column: "previous token", words: "to the previous token", share: true },
+  { name: "same", column: "same token", words: "to the token itself", share: true },
+  { name: "next", column: "next token", words: "to the next token", share: true },
+  { name: "first", column: "first token", words: "to the first token", share: true },
+  { name: "special", column: "special tokens", words: "to special tokens", share: true },
   { name: "entropy_bits", column: "entropy (bits)", words: "entropy", share: false },
   { name: "distance", column: "distance (tokens)", words: "mean distance", share: false },
 ];

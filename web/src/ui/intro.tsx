@@ -89,7 +89,7 @@ const Map = () => (
     {["the", "cat", "sat", "up"].map((word, at) => <Note key={word} x={64} y={40 + at * 20} end>{word}</Note>)}
     {["the", "cat", "sat", "up"].map((word, at) => <text key={word} x={79 + at * 20} y={20} text-anchor="middle" class="small">{word}</text>)}
     <path class="arrow" d="M152 75h34" />
-    <Note x={190} y={72}>“sat” looks</Note>
+    <Note x={190} y={72}>“sat” attends</Note>
     <Note x={190} y={86}>mostly at “cat”</Note>
   </svg>
 );

@@ -7,6 +7,7 @@ import type { Store } from "../core/store";
 import { csv, records } from "../core/csv";
 import type { Exports, Session } from "../core/types";
 import { Icon } from "./icons";
+import { placeBelow } from "./popover";
 import { finding, slide, source } from "./slide";
 
 export function Share({ store, session, exports }: { store: Store; session: Session; exports: ReadonlySignal<Exports | null> }) {
@@ -38,20 +39,14 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
   };
   const text = (type: string, content: string) => new Blob([content], { type });
 
-  const place = () => {
-    if (!menu.current || !button.current) return;
-    const box = button.current.getBoundingClientRect();
-    menu.current.style.top = `${box.bottom + 6}px`;
-    menu.current.style.right = `${Math.max(document.documentElement.clientWidth - box.right, 8)}px`;
-  };
   const nothing = exports.value === null;
   return (
     <>
       <button class="quiet worded" ref={button} popovertarget="share"><Icon name="share" />Share</button>
-      <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={place}>
+      <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={() => placeBelow(menu.current, button.current)}>
         {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file, to send</button>}
         <p>What is on screen</p>
-        <button disabled={nothing} onClick={() => act(view("slide.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Slide with a finding (PNG)</button>
+        <button disabled={nothing} onClick={() => act(view("slide.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Slide, with the finding above it (PNG)</button>
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
         <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>
         <button disabled={nothing} onClick={() => act(view("csv", (shown) => text("text/csv", csv(shown.table()))))}>Table (CSV)</button>

@@ -1,5 +1,6 @@
 /** What is on screen as a slide: one finding in words above the picture, and below it where it comes from. */
 
+import { isAt } from "../core/findings";
 import { overviewKey, type Store } from "../core/store";
 import type { Exports, Session } from "../core/types";
 import { headName } from "./head-stats";
@@ -14,7 +15,8 @@ const LONGEST = 160;
 export function finding(store: Store, { opening }: Session, shown: Exports): string {
   if (shown.finding) return shown.finding();
   const { map, layers, heads: [head] } = store.state.value;
-  if (opening.map === map && opening.layer === layers[0] && opening.head === head) return opening.sentence;
+  const found = opening.findings.find((finding) => isAt(store.state.value, finding));
+  if (found) return found.sentence;
   const summary = store.overviews.value.get(overviewKey(map, layers[0]))?.summaries[head];
   return summary ? `${capital(headName(layers[0], head))}: ${summary}` : capital(headName(layers[0], head));
 }

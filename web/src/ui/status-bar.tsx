@@ -23,7 +23,6 @@ export function Status({ store, session }: { store: Store; session: Session }) {
       {MODULES[store.state.value.view].squares && <Legend />}
       <p class="said" aria-live="polite">{store.announcement.value}</p>
       <p class="provenance">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
-      {store.transport.host === "page" && <code class="made-by" title="The command that makes this page">{session.command}</code>}
     </footer>
   );
 }

@@ -1,9 +1,11 @@
 /** Text inputs: one field or two, and the button that runs the model. */
 
-import { useEffect, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
 import type { Session } from "../core/types";
 import { Icon } from "./icons";
+import { placeBelow } from "./popover";
 
 export function Texts({ store, session }: { store: Store; session: Session }) {
   const shown = session.fields.map((_, index) => session.texts[index] ?? "");
@@ -25,33 +27,64 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
     else if (event.key === "Escape") (event.target as HTMLElement).blur();
   };
   return (
-    <form class="texts" aria-label="What the model reads" onSubmit={run}>
-      {session.fields.map((name, index) => (
-        <label key={name} data-empty={index > 0 && !texts[index] ? "" : undefined}>
-          <span>{name}</span>
-          <textarea
-            rows={1} value={texts[index]} spellcheck={false} placeholder={index ? `(no ${name})` : "Write something"} readOnly={isFile(index)}
-            onInput={(event) => setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)))} onKeyDown={typed}
-          />
-        </label>
-      ))}
-      {session.fields.every((_, index) => isFile(index))
-        ? <p class="hint">To look at another {session.model.modality}, run <code>glassformer look</code> with its file.</p>
-        : <button class="primary" disabled={busy} title="Run the model on this text (Enter)"><Icon name="run" />{busy ? "Running" : "Run"}</button>}
-    </form>
+    <Fold session={session}>
+      <form class="texts" aria-label="What the model reads" onSubmit={run}>
+        {session.fields.map((name, index) => (
+          <label key={name} data-empty={index > 0 && !texts[index] ? "" : undefined}>
+            <span>{name}</span>
+            <textarea
+              rows={1} value={texts[index]} spellcheck={false} placeholder={placeholder(session, index)} readOnly={isFile(index)}
+              onInput={(event) => setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)))} onKeyDown={typed}
+            />
+          </label>
+        ))}
+        {session.fields.every((_, index) => isFile(index))
+          ? <p class="hint">To look at another {session.model.modality}, run <code>glassformer look</code> with its file.</p>
+          : <button class="primary" disabled={busy} title="Run the model on this text (Enter)"><Icon name="run" />{busy ? "Running" : "Run"}</button>}
+      </form>
+    </Fold>
   );
 }
 
+/** What stands in an empty field: without a second text the model writes its own, where it writes one. */
+function placeholder({ fields, model }: Session, index: number): string {
+  if (index === 0) return "Write something";
+  return model.is_encoder_decoder ? `the model's own ${fields[index]}` : `(no ${fields[index]})`;
+}
+
 function ReadOnly({ session }: { session: Session }) {
+  const button = useRef<HTMLButtonElement>(null);
+  const note = useRef<HTMLDivElement>(null);
   return (
-    <section class="texts" aria-label="What the model has read">
-      {session.texts.map((text, index) => (
-        <label key={index}>
-          <span>{session.fields[index]}</span>
-          <textarea rows={1} value={text} readOnly />
-        </label>
-      ))}
-      <p class="hint">This page holds one pass. For another text, run the command at its foot.</p>
-    </section>
+    <Fold session={session}>
+      <section class="texts" aria-label="What the model has read">
+        {session.texts.map((text, index) => (
+          <label key={index}>
+            <span>{session.fields[index]}</span>
+            <textarea rows={1} value={text} readOnly />
+          </label>
+        ))}
+        <button class="quiet" ref={button} popovertarget="made-by" aria-label="Another text" title="Another text"><span aria-hidden="true">ⓘ</span></button>
+        <div id="made-by" class="menu" popover="auto" ref={note} onBeforeToggle={() => placeBelow(note.current, button.current)}>
+          <p>This page holds one text. For another, change it in what makes the page:</p>
+          <code>{session.command}</code>
+        </div>
+      </section>
+    </Fold>
+  );
+}
+
+/** On a narrow screen the texts are one line, until it is tapped. */
+function Fold({ session, children }: { session: Session; children: ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [session]);
+  return (
+    <div class="texts-fold" data-open={open ? "" : undefined}>
+      <button type="button" class="texts-line" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <span>{session.texts.filter(Boolean).join(" / ")}</span>
+        <span aria-hidden="true">✎</span>
+      </button>
+      {children}
+    </div>
   );
 }

@@ -150,8 +150,8 @@ function Stage({ controller }: { controller: HeadController }) {
   return (
     <>
       <div class="head-titles" style={{ "--column": `${columnWidth(width)}px` }} aria-hidden="true">
-        <span>{numbers("query")}<span>{one ? "looks" : <><b>{queries}</b> looks at</>}</span></span>
-        <span><span>{one ? "is looked at" : <b>{keys}</b>}</span>{numbers("key")}</span>
+        <span>{numbers("query")}<span>from{one ? "" : <> <b>{queries}</b></>}</span></span>
+        <span><span>to{one ? "" : <> <b>{keys}</b></>}</span>{numbers("key")}</span>
       </div>
       <div
         ref={scroller} class="head-stage" style={{ height: height ? `${height}px` : undefined, "--column": `${columnWidth(width)}px` }} data-tall={controller.rowHeight.value >= 28 ? "" : undefined}

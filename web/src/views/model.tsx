@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useComputed, useSignal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
+import { isAt, placeOf } from "../core/findings";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { type HeadActions, withHead } from "../ui/head-cell";
@@ -11,11 +12,14 @@ import { Intro } from "../ui/intro";
 import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
-import { type Head, heads, ordered } from "./model/heads";
+import { existing, type Head, heads, ordered } from "./model/heads";
 import { HeadList } from "./model/list";
 import { Preview } from "./model/preview";
 import { HeadTable } from "./model/table";
 import type { ViewModule } from "../ui/view-module";
+
+/** With more heads a layer than this, the squares get the larger part of the screen. */
+const ROOMY = 16;
 
 export interface ModelProps extends ViewProps {
   /** Compute every row of what is drawn from a sample. */
@@ -35,7 +39,7 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
   const focus = useComputed<[number, number]>(() => pointed.value ?? [state.value.layers[0], state.value.heads[0]]);
 
   const all = useMemo(() => heads(map, overviews.value), [map, overviews.value]);
-  const list = useMemo(() => (sort === "layer" ? all : ordered(all, sort)), [all, sort]);
+  const list = useMemo(() => (sort === "layer" ? existing(all) : ordered(existing(all), sort)), [all, sort]);
   useEffect(() => {
     exports(modelExports(session, map, list, sort));
     return () => exports(null);
@@ -53,46 +57,47 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
   const shown = { state, focus, actions };
   return (
     <div class="model-view">
-      <div class="lead">
-        <Lead {...props} />
-        {pins}
-      </div>
-      <div class="controls">
-        <Intro view="model" />
-        {choice}
-        <label>
-          <span>Order</span>
-          <select aria-label="Order" value={sort} onChange={(event) => set({ sort: event.currentTarget.value })}>
-            {ORDERS.map((order) => <option key={order.name} value={order.name}>{order.words}</option>)}
-          </select>
-        </label>
-        <button aria-pressed={asTable.value} onClick={() => (asTable.value = !asTable.value)}>Table</button>
-        <Sample {...props} all={all} />
-      </div>
-      <div class="model-body">
-        {asTable.value ? (
-          <HeadTable heads={all} actions={actions} />
-        ) : sort === "layer" ? (
-          <HeadGrid map={map} heads={all} {...shown} />
-        ) : (
-          <HeadList heads={list} sort={sort} {...shown} />
-        )}
+      <Lead {...props} />
+      <div class="model-body" data-wide={asTable.value || map.heads > ROOMY ? "" : undefined}>
         <Preview {...props} map={map} heads={all} focus={focus} />
+        <section class="all-heads" aria-label="All heads">
+          <div class="controls">
+            <Intro view="model" />
+            {choice}
+            <label>
+              <span>Order</span>
+              <select aria-label="Order" value={sort} onChange={(event) => set({ sort: event.currentTarget.value })}>
+                {ORDERS.map((order) => <option key={order.name} value={order.name}>{order.words}</option>)}
+              </select>
+            </label>
+            <button aria-pressed={asTable.value} onClick={() => (asTable.value = !asTable.value)}>Table</button>
+            <Sample {...props} all={all} />
+            {pins}
+          </div>
+          {asTable.value ? (
+            <HeadTable heads={existing(all)} actions={actions} />
+          ) : sort === "layer" ? (
+            <HeadGrid map={map} heads={all} {...shown} />
+          ) : (
+            <HeadList heads={list} sort={sort} {...shown} />
+          )}
+        </section>
       </div>
     </div>
   );
 }
 
-/** The pattern of the head that the session opens with, in words. */
-function Lead({ session: { opening }, state, set }: ViewProps) {
-  const { map, layers, heads: [head] } = state.value;
-  if (opening.map !== map) return null;
-  const { layer } = opening;
-  const elsewhere = layers[0] !== layer || head !== opening.head;
+/** What a head does in this text, in words; and buttons for the other findings. */
+function Lead({ session: { opening: { findings } }, state, set }: ViewProps) {
+  if (!findings.length) return null;
+  const shown = findings.find((finding) => isAt(state.value, finding));
   return (
-    <p>
-      {opening.sentence} {elsewhere && <button class="link" onClick={() => set({ layers: [layer, layer], heads: [opening.head] })}>Show it</button>}
-    </p>
+    <div class="lead">
+      <p>{(shown ?? findings[0]).sentence}</p>
+      <div class="findings" role="group" aria-label="Findings">
+        {findings.map((finding) => <button key={finding.sentence} title={finding.sentence} aria-pressed={finding === shown} onClick={() => set(placeOf(finding))}>{finding.short}</button>)}
+      </div>
+    </div>
   );
 }
 

@@ -37,11 +37,13 @@ test("an empty fragment opens the model view, and says nothing", () => {
 });
 
 test("without a link the page opens with the head that the session names; a link that names a place wins", () => {
-  const opening = { view: "generate", map: "cross", layer: 1, head: 1, sentence: "In order." } as const;
+  const opening = { view: "generate", findings: [{ map: "cross", layer: 1, head: 1, sentence: "In order.", short: "in order", query: 1, key: 0 }] };
   const both = { ...two(), opening };
   const read = (fragment: string) => parseState(pairsOf(fragment), both).state;
   for (const fragment of ["", "v=1", "v=1&theme=dark"]) assert.deepEqual(read(fragment), initialState(both), fragment);
-  assert.deepEqual([initialState(both).view, initialState(both).layers, initialState(both).heads], ["generate", [1, 1], [1]]);
+  const place = ({ view, layers, heads, query, key }: State) => [view, layers, heads, query, key];
+  assert.deepEqual(place(initialState(both)), ["generate", [1, 1], [1], null, null]);
+  assert.deepEqual(place(initialState({ ...both, opening: { ...opening, view: "model" } })), ["model", [1, 1], [1], 1, 0], "its tokens are pinned among all heads");
   for (const [fragment, view, map, layer, head] of [
     ["v=1&view=head", "head", "cross", 1, 1], ["v=1&l=0", "model", "cross", 0, 0], ["v=1&map=encoder", "model", "encoder", 0, 0], ["v=1&q=1", "model", "cross", 1, 1],
   ] as const) {

@@ -80,7 +80,7 @@ function attended({ attention, texts, special }: Match): [string, number] | null
 
 function rowsOf(matches: Match[]): (string | number)[][] {
   return [
-    ["rank", "score", "row", "token", "next", "looks at", "attention", "context"],
+    ["rank", "score", "row", "token", "next", "attends to", "attention", "context"],
     ...matches.map((match, at) => {
       const [first, end] = around(match);
       const [text, weight] = attended(match) ?? ["", ""];

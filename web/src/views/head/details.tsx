@@ -91,7 +91,7 @@ function To({ controller, token }: { controller: HeadController; token: number }
   return (
     <section>
       <h3>to <Token text={controller.keyTokens.value[token].text} /> <small>token {token}</small></h3>
-      <p>Who looks at it, among the {plural(controller.onScreen.value.length, "token")} on screen</p>
+      <p>What attends to it, among the {plural(controller.onScreen.value.length, "token")} on screen</p>
       <ol class="head-ranking">
         {links.slice(0, 2 * MOST).map((link) => {
           const colour = controller.colour(controller.headOf(link), "var(--accent)");

@@ -89,8 +89,8 @@ export function pageOf(controller: HeadController, theme: Theme): Scene {
     ...scene.words,
     ...tokenWords(controller, frame, "query", theme),
     ...tokenWords(controller, frame, "key", theme),
-    title(queries === keys ? "looks" : `${queries} looks at`, frame.left - INSET - PADDING, "right"),
-    title(queries === keys ? "is looked at" : keys, frame.right + INSET + PADDING, "left"),
+    title(queries === keys ? "from" : `from ${queries}`, frame.left - INSET - PADDING, "right"),
+    title(queries === keys ? "to" : `to ${keys}`, frame.right + INSET + PADDING, "left"),
     ...(shares ? [title(controller.subject.value, shares.side === "key" ? frame.width : 0, shares.side === "key" ? "right" : "left")] : []),
     ...below.map((word) => ({ ...word, y: word.y + frame.height + 22 })),
   ];

@@ -19,6 +19,9 @@ export function heads(map: AttentionMap, overviews: ReadonlyMap<string, Overview
   });
 }
 
+/** Those that their layer has: others may have more. */
+export const existing = (all: readonly Head[]): Head[] => all.filter(({ overview, head }) => !overview || head < overview.heads);
+
 export const stat = ({ overview, head }: Head, name: string): number => overview?.stats[name]?.[head] ?? NaN;
 
 export const summary = ({ overview, head }: Head): string => overview?.summaries[head] ?? "on its way";

@@ -11,6 +11,9 @@ import * as views from "../../core/views";
 /** As many words as fit next to the map. */
 const MOST_WORDS = 24;
 
+/** Of so few words, the letters are large. */
+const FEW_WORDS = 16;
+
 /** Words are cut at this many letters. */
 const LONGEST = 10;
 
@@ -48,7 +51,7 @@ export function LargeMap({ head: { layer, head, overview }, map, session, transp
   const share = (index: number, size: number) => `${(100 * index) / size}%`;
   return (
     <>
-      <div class="large" data-rulers={rulers ? "" : undefined}>
+      <div class="large" data-rulers={rulers ? (Math.max(queries.length, keys.length) <= FEW_WORDS ? "few" : "many") : undefined}>
         {rulers && <ol class="ruler columns" aria-hidden="true" style={{ height: `${Math.min(longest(keys), LONGEST)}ch` }}>{keys.map((token, index) => <li key={index} data-on={mark?.[1] === index ? "" : undefined}>{visible(token.text)}</li>)}</ol>}
         {rulers && <ol class="ruler rows" aria-hidden="true">{queries.map((token, index) => <li key={index} data-on={mark?.[0] === index ? "" : undefined}>{visible(token.text)}</li>)}</ol>}
         <div
@@ -69,7 +72,7 @@ export function LargeMap({ head: { layer, head, overview }, map, session, transp
       <p class="reading-line">
         {mark ? (
           <>
-            <span class="token">{visible(queries[mark[0]].text)}</span> looks at <span class="token">{visible(keys[mark[1]].text)}</span>{" "}
+            <span class="token">{visible(queries[mark[0]].text)}</span> attends to <span class="token">{visible(keys[mark[1]].text)}</span>{" "}
             {row && row.query === mark[0] && <><b>{number(row.probs[mark[1]])}</b>, rank {rank(row.probs, mark[1])} of {keys.length}</>}
             {!exact && <>; this file holds no exact numbers of layer {layer}</>}
           </>

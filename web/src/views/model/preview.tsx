@@ -12,7 +12,7 @@ import { LargeMap } from "./large";
 const MOST = 3;
 
 const WAYS: readonly [ViewName, string, string][] = [
-  ["head", "Lines", "Who looks at whom, as lines"],
+  ["head", "Lines", "Which token attends to which, as lines"],
   ["matrix", "Matrix", "The map in full, to zoom into"],
   ["neuron", "Arithmetic", "How the numbers come about"],
 ];
@@ -55,7 +55,7 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
   const away = stat(head, "distance"); // NaN, like some shares, where queries and keys are of two sides
   return (
     <>
-      <dl class="shares">
+      <dl class="shares" aria-label="Where its attention goes">
         {shares.map(({ each, value }) => (
           <div key={each.name}>
             <dt>{each.words}</dt>

@@ -116,7 +116,7 @@ function Chosen({ player }: { player: Player }) {
           : <span class="hint">No word is chosen.</span>}
       </p>
       {inside && word && !transcript.heads && (
-        <button class="sound-inside" title="Lines from this frame of sound to the frames it looks at" onClick={() => inside.openFrame(word.start)}>Where its first frame looks <Icon name="next" /></button>
+        <button class="sound-inside" title="Lines from this frame of sound to the frames it attends to" onClick={() => inside.openFrame(word.start)}>Where its first frame looks <Icon name="next" /></button>
       )}
     </div>
   );
