@@ -10,7 +10,7 @@ import pytest
 from glassformer.errors import DataError
 from glassformer.few_labels import Setting, make_method
 from glassformer.few_labels.fine_tuning import new_classifier, scores_of
-from glassformer.few_labels.self_training import bald, certain, dropout_scores
+from glassformer.few_labels.self_training import bald, dropout_scores, most_certain
 from tests.few_labels.samples import encoder, one_label, setting
 from tests.few_labels.test_zero_shot import masked
 
@@ -71,11 +71,7 @@ def test_uncertainty_is_what_passes_disagree_about() -> None:
     assert bald(passes, several=True) == pytest.approx([0, 0, 2 * np.log(2)], abs=1e-6)
 
 
-def test_certain_texts_are_sampled_more_often() -> None:
-    """Where passes agree more on right pseudo-labels, those that are sampled are right more often."""
-    draw = np.random.default_rng(0)
-    right = draw.random(400) < 0.6
-    spread = np.where(right, draw.random(400) * 0.3, 0.2 + draw.random(400) * 0.5)
-    shares = [right[certain(np.arange(400), spread, 100, draw)].mean() for _ in range(20)]
-    assert np.mean(shares) > right.mean() + 0.1
-    assert len(set(certain(np.arange(400), spread, 100, draw).tolist())) == 100
+def test_the_most_certain_texts_of_each_label_are_learned() -> None:
+    spread, groups = np.array([0.3, 0.1, 0.2, 0.0, 0.2]), np.array([2, 2, 0, 2, 2])
+    assert most_certain(spread, groups, 2).tolist() == [2, 3, 1]
+    assert most_certain(spread, groups, 9).tolist() == [2, 3, 1, 4, 0]

@@ -1,14 +1,16 @@
 """Uncertainty-aware self-training: a teacher labels unlabelled texts, and a student learns from those it is certain of.
 
-    labelled ──> teacher ──passes with dropout──> mean: pseudo-labels      spread: uncertainty      ──sampled──> student
+    labelled ──> teacher ──passes with dropout──> mean: pseudo-labels      spread: uncertainty  ──the least──> student
                     ↑                                                                                               │
                     └────── the next round's teacher; where texts are held out, if its loss there is lower ─────────┘
 
-    uncertainty     H(mean of p) − mean of H(p): what passes disagree about (BALD); low ones are sampled more often
+    uncertainty     H(mean of p) − mean of H(p): what passes disagree about (BALD); of each label the least are learned
 
 Source: Mukherjee and Awadallah 2020, "Uncertainty-aware Self-training for Text Classification with Few Labels"; Gal and
 Ghahramani 2016, "Dropout as a Bayesian Approximation"; Houlsby et al. 2011 (BALD).
-Differs: the student's loss does not weigh texts by their variance as well.
+Differs: the source samples texts, certain ones more often; with 32 labels of six emotions, a third of the pseudo-labels
+that it draws are right, and half of those of the most certain texts. The student's loss does not weigh texts by their
+variance as well.
 """
 
 from __future__ import annotations
@@ -50,12 +52,12 @@ class SelfTrainingOptions(FineTuningOptions):
 
     rounds: Annotated[Count, Doc("Rounds of teacher and student.")] = 2
     passes: Annotated[Count, Doc("Passes with dropout over each unlabelled text.")] = 5
-    pool: Annotated[Count, Doc("Unlabelled texts that each round looks at, at most.")] = 300
+    pool: Annotated[Count, Doc("Unlabelled texts that each round looks at, at most.")] = 1_000
     chosen: Annotated[Count, Doc("Texts with pseudo-labels that a student learns from, at most.")] = 96
 
 
 class SelfTraining(Method[SelfTrainingOptions]):
-    """Self-training with pseudo-labels, sampled by their uncertainty."""
+    """Self-training with the pseudo-labels that are the most certain."""
 
     OPTIONS = SelfTrainingOptions
     NEEDS = ("labels", "unlabelled")
@@ -69,7 +71,7 @@ class SelfTraining(Method[SelfTrainingOptions]):
         for round_ in range(1, options.rounds + 1):
             places = draw.permutation(len(unlabelled))[: options.pool]
             pool = [unlabelled[i] for i in places]
-            pseudo, uncertainty = self._pseudo_labelled(pool, labelled, draw)
+            pseudo, uncertainty = self._pseudo_labelled(pool, labelled)
             student = new_classifier(setting.model, labelled, setting)
             fine_tune(student, train.joined(pseudo), validation, options, setting)
             loss = held_out_loss(student, validation) if len(validation) else math.nan
@@ -82,17 +84,14 @@ class SelfTraining(Method[SelfTrainingOptions]):
             self.thresholds = best_thresholds(scores_of(self.task, validation.texts), validation.holds)
         return None
 
-    def _pseudo_labelled(
-        self, pool: Sequence[str], labelled: LabelledTexts, draw: np.random.Generator
-    ) -> tuple[LabelledTexts, float]:
+    def _pseudo_labelled(self, pool: Sequence[str], labelled: LabelledTexts) -> tuple[LabelledTexts, float]:
         """Texts with the teacher's labels, as many of each label; and their mean uncertainty."""
         passes = dropout_scores(self.task, pool, self.options.passes)
         mean, spread = passes.mean(0), bald(passes, several=labelled.several)
         holds = decide(mean, several=labelled.several, thresholds=THRESHOLD, top_k=None)
         groups = holds.argmax(1)  # of several labels the first
         each = -(-self.options.chosen // len(np.unique(groups)))
-        indices = [certain(np.flatnonzero(groups == group), spread, each, draw) for group in np.unique(groups)]
-        chosen = np.concatenate(indices)[: self.options.chosen]
+        chosen = most_certain(spread, groups, each)[: self.options.chosen]
         texts = [pool[i] for i in chosen]
         return LabelledTexts(texts, holds[chosen], labelled.kind), float(spread[chosen].mean())
 
@@ -136,11 +135,13 @@ def bald(passes: np.ndarray, *, several: bool) -> np.ndarray:
     return np.asarray(np.maximum(entropy(passes.mean(0)) - entropy(passes).mean(0), 0))
 
 
-def certain(indices: np.ndarray, spread: np.ndarray, count: int, draw: np.random.Generator) -> np.ndarray:
-    """A random sample of these texts, in which a certain one is more likely: by one minus its share of the largest.
+def most_certain(spread: np.ndarray, groups: np.ndarray, each: int) -> np.ndarray:
+    """Indices of the texts of each group with the least spread.
 
     Args:
         spread: uncertainty of all texts. [N]
+        groups: the group of each. [N]
+        each: how many of a group, at most
     """
-    weights = 1 - spread[indices] / max(float(spread.max()), TINY) + TINY
-    return draw.choice(indices, min(count, len(indices)), replace=False, p=weights / weights.sum())
+    order = np.argsort(spread, kind="stable")
+    return np.concatenate([order[groups[order] == group][:each] for group in np.unique(groups)])
