@@ -48,8 +48,9 @@ def timed(work: Callable[[], Any]) -> float:
 def measure(runs: int, steps: int, folder: Path) -> dict[str, Any]:
     """Seconds of each way to open the page of these runs, and its bytes."""
     from glassformer.runs.curves import curves_page, write_page
+    from glassformer.runs.digest import digest_path
     from glassformer.runs.folder import event_log_path
-    from glassformer.runs.history import digest_path, read_run, read_runs
+    from glassformer.runs.history import read_run, read_runs
 
     folders = [folder / f"run-{i:02}" for i in range(runs)]
     first = 0.0

@@ -36,6 +36,13 @@ def test_several_runs_beside_each_other(tmp_path: Path, capsys: pytest.CaptureFi
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 
+def test_a_folder_is_the_runs_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("left", "inner/right"):
+        write_run(tmp_path / name, steps=3)
+    code, out, _ = run(capsys, tmp_path, "--json")
+    assert code == 0 and [facts["run"] for facts in json.loads(out)] == ["right", "left"]
+
+
 def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, write_run(tmp_path / "a"), "--json")
     (facts,) = json.loads(out)
@@ -52,8 +59,9 @@ def test_a_run_that_has_just_begun(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_error_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path / "a", steps=3)
+    (tmp_path / "empty").mkdir()
     for arguments, message in [
-        ([tmp_path], "holds no run"),
+        ([tmp_path / "empty"], "holds no run"),
         ([folder, "--metric", "los"], "no metric 'los'; there are loss, f1"),
         ([folder, "--html", tmp_path / "page.txt"], "must end in .html"),
         ([folder, "--html", tmp_path / "no" / "page.html"], "no such folder"),

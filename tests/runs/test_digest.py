@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from glassformer import DataError
-from glassformer.runs import history as module
+from glassformer.runs import digest as module
 from glassformer.runs.curves import curves_page
+from glassformer.runs.digest import digest_path, read_digest
 from glassformer.runs.folder import EventLog, ExponentialAverage, event_log_path
-from glassformer.runs.history import RunHistory, digest_path, read_digest, read_run
+from glassformer.runs.history import RunHistory, read_run
 from tests.reports.packed import unpacked
 
 

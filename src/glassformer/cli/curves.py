@@ -23,7 +23,13 @@ HEIGHT, MAX_WIDTH, MAX_SKIPPED_LINES = 12, 100, 5
 
 
 def curves(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, or event logs in them.", show_default=False)],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Run folders, folders with runs in them, or logs: also of TensorBoard and Weights & Biases.",
+            show_default=False,
+        ),
+    ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,6 +49,8 @@ def curves(
     [cyan]glassformer curves RUN_A RUN_B --metric f1[/]
 
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
+
+    [cyan]glassformer curves lightning_logs wandb[/]  every run of TensorBoard and Weights & Biases in these folders
     """
     from glassformer.runs.curves import charts
     from glassformer.runs.history import read_runs

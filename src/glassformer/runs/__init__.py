@@ -2,8 +2,10 @@
 
 config.py   the YAML configuration, training options, presets; the runs of a file
 data.py     its training and validation rows              options.py  values in place of the configuration's
-folder.py   the run folder: its files, its event log      history.py  what the log says of a run, and its digest
+folder.py   the run folder: its files, its event log      history.py  what the log says of a run
+digest.py   the steps of a log as columns                 run_list.py all runs of a folder, in one table
 curves.py   the page of training curves: charts, tables and verdict
+scalars.py  logs of others as ours: event_files.py (TensorBoard), wandb_files.py (Weights & Biases)
 
 A run can be read here without the code that trains.
 """

@@ -23,7 +23,8 @@ from glassformer.reports.page import report_page, shown_path
 from glassformer.reports.page import write_page as write_html
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table, clock, number
-from glassformer.runs.history import STEPS, RunHistory, read_run, read_runs
+from glassformer.runs.digest import STEPS
+from glassformer.runs.history import RunHistory, read_run, read_runs
 from glassformer.tasks.metrics.metric import greater_is_better
 
 MAX_POINTS = 80_000  # of all lines together: below 2 MB

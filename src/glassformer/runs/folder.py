@@ -46,6 +46,8 @@ from glassformer.files import append_handle, drop_cut_line, error_reason, json_v
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
 MAX_FOLDERS, MAX_DEPTH = 100_000, 6
 """Folders that are searched for runs, and how deep."""
+EVENTS, WANDB_LOG, WANDB_SUMMARY = "events.out.tfevents.", ".wandb", Path("files", "wandb-summary.json")
+"""Logs of TensorBoard, by the beginning of their names, and of Weights & Biases."""
 DATA_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".conllu", ".txt", ".gz"}
 
 
@@ -87,9 +89,26 @@ def iterate_runs(folder: Path) -> Iterator[Path]:
             ]
 
 
+def run_log(path: Path) -> Path | None:
+    """The log of a run folder: ours, the last event file of TensorBoard, or that of Weights & Biases; None = none."""
+    own = event_log_path(path)
+    if own.is_file() or not path.is_dir():
+        return own if own.is_file() else None
+    events, logs = sorted(path.glob(f"{EVENTS}*")), sorted(path.glob(f"*{WANDB_LOG}"))
+    summary = path / WANDB_SUMMARY
+    return next(iter([*events[-1:], *logs, *([summary] if summary.is_file() else [])]), None)
+
+
+def log_kind(log: Path) -> str:
+    """Whose log a file is."""
+    if log.name.startswith(EVENTS):
+        return "TensorBoard"
+    return "Weights & Biases" if log.suffix == WANDB_LOG or log.name == WANDB_SUMMARY.name else "glassformer"
+
+
 def is_run(path: Path) -> bool:
     """Whether a folder is that of a run: it has an event log, or the configuration that a training writes first."""
-    if event_log_path(path).is_file():
+    if run_log(path) is not None:
         return True
     config = path / CONFIG
     if not config.is_file():

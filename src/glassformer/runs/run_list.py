@@ -25,7 +25,7 @@ from glassformer.reports.charts import Series, SeriesLine
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, clock, number, shown_text
 from glassformer.runs.curves import CurveLine, charts, flat_settings, main_metric
-from glassformer.runs.folder import CONFIG, event_log_path, iterate_runs
+from glassformer.runs.folder import CONFIG, EVENTS, iterate_runs, log_kind, run_log
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
 
@@ -42,7 +42,7 @@ MAX_SETTINGS = 40
 MAX_NAME = 200
 OWN_SETTINGS = ("output", "task", "data.train")
 """Settings that each run has for itself, or that are columns anyway."""
-COLUMNS = ("task", "data")
+COLUMNS = ("log", "task", "data")
 """Of the table, where runs differ in them."""
 STATES = ("ended", "running", "not ended", "not begun", "unreadable")
 
@@ -54,6 +54,7 @@ class ListedRun:
     name: its path in the folder
     state: one of STATES; running or not ended: its log has no end, and was written just now or was not
     problem: why it cannot be read
+    log: whose it is: glassformer, TensorBoard or Weights & Biases
     started: seconds since 1970
     task, data: what it learns, from which rows
     steps, planned, seconds: how far it is, and how long its steps took
@@ -65,6 +66,7 @@ class ListedRun:
     name: str
     state: str
     problem: str = ""
+    log: str = ""
     started: float | None = None
     task: str = ""
     data: str = ""
@@ -149,12 +151,14 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     def caption(self) -> str:
         states = Counter(run.state for run in self.runs)
         known = ", ".join(f"{states[state]:,} {state}" for state in STATES if state in states)
-        same = [next(iter(values)) for name in COLUMNS if len(values := self._values_of(name)) == 1]
+        same = [
+            value for name in ("task", "data") if len(values := self._values_of(name)) == 1 for value in values if value
+        ]
         return f"{counted(len(self.runs), 'run')}{' of ' * bool(same)}{' on '.join(same)}: {known}"
 
     def _values_of(self, name: str) -> set[str]:
-        """What the runs have of a column, where they have some."""
-        return {value for run in self.runs if (value := str(getattr(run, name)))}
+        """What the runs that could be read have of a column."""
+        return {str(getattr(run, name)) for run in self.runs if run.state not in ("not begun", "unreadable")}
 
     @property
     def finding(self) -> str:
@@ -264,20 +268,24 @@ def run_names(folder: Path, paths: Sequence[Path]) -> list[str]:
 
 def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRun:
     """What a run folder says; its history goes to the others, where there is one."""
-    log = event_log_path(path)
+    log = run_log(path)
     try:
         run = read_run(path, name)
     except GlassformerError as error:
-        if not log.exists():
+        if log is None:
             return ListedRun(name=name, state="not begun")
-        problem = str(error).removeprefix(f"{log}: ").removeprefix(f"{path / CONFIG}: ")
-        return ListedRun(name=name, state="unreadable", problem=problem)
+        problem = str(error)
+        for file in (log, path / CONFIG, *path.glob(f"{EVENTS}*")):  # a page names no folder of the machine
+            problem = problem.removeprefix(f"{file}: ")
+        return ListedRun(name=name, state="unreadable", log=log_kind(log), problem=problem)
+    assert log is not None
     histories[name] = run
     settings = dict(flat_settings(run.options))
     loss = float(run.smoothed("loss")[-1]) if run.last else math.nan
     return ListedRun(
         name=name,
         state=_state(run, log),
+        log=log_kind(log),
         started=run.started,
         task=settings.get("task", ""),
         data=settings.get("data.train", ""),
@@ -297,12 +305,12 @@ def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:
 
 
 def _state(run: RunHistory, log: Path) -> str:
-    if run.ended:
-        return "ended"
+    written = 0.0
     with suppress(OSError):
-        if time.time() - log.stat().st_mtime < RUNNING_SECONDS:
-            return "running"
-    return "not ended"
+        written = log.stat().st_mtime
+    if time.time() - written < RUNNING_SECONDS and (not run.ended or log.name.startswith(EVENTS)):
+        return "running"  # logs of TensorBoard have no end
+    return "ended" if run.ended else "not ended"
 
 
 def _metrics(run: RunHistory, path: Path) -> dict[str, Interval]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import read_bytes
+from glassformer.files.protobuf import ProtobufError, as_bytes, parse_fields
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Kinds of pieces, by their number in the file."""
@@ -29,8 +29,6 @@ ALGORITHMS = {1: "unigram", 2: "byte pairs", 3: "words", 4: "characters"}
 
 MAX_PIECES = 2**20
 """Four times the largest vocabulary in use."""
-
-_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types
 
 
 class VocabularyPiece(NamedTuple):
@@ -57,10 +55,6 @@ class SentencePieceModel:
     character_map: bytes
 
 
-class _DamagedError(Exception):
-    pass
-
-
 def read_sentencepiece_model(path: Path) -> SentencePieceModel:
     """Read a SentencePiece model file.
 
@@ -71,7 +65,7 @@ def read_sentencepiece_model(path: Path) -> SentencePieceModel:
     content = read_bytes(path, DataError)
     try:
         pieces, training, character_map = _parse_model(content)
-    except (_DamagedError, UnicodeDecodeError, struct.error) as error:
+    except (ProtobufError, UnicodeDecodeError, struct.error) as error:
         raise DataError(
             f"{path} is not a SentencePiece model, or a damaged one: {error}; fetch the file again, "
             "or put a tokenizer.json next to it"
@@ -98,74 +92,28 @@ def _parse_model(content: bytes) -> tuple[list[VocabularyPiece], dict[int, int],
     pieces: list[VocabularyPiece] = []
     training: dict[int, int] = {}
     character_map = b""
-    for number, value in _parse_fields(content):
+    for number, value in parse_fields(content):
         if number == 1:
-            pieces.append(_parse_piece(_as_bytes(value)))
+            pieces.append(_parse_piece(as_bytes(value)))
             if len(pieces) > MAX_PIECES:
-                raise _DamagedError(f"more than {MAX_PIECES:,} pieces")
+                raise ProtobufError(f"more than {MAX_PIECES:,} pieces")
         elif number == 2:
-            training |= {key: item for key, item in _parse_fields(_as_bytes(value)) if isinstance(item, int)}
+            training |= {key: item for key, item in parse_fields(as_bytes(value)) if isinstance(item, int)}
         elif number == 3:
-            for key, item in _parse_fields(_as_bytes(value)):
-                character_map = _as_bytes(item) if key == 2 else character_map
+            for key, item in parse_fields(as_bytes(value)):
+                character_map = as_bytes(item) if key == 2 else character_map
     if not pieces:
-        raise _DamagedError("it holds no pieces")
+        raise ProtobufError("it holds no pieces")
     return pieces, training, character_map
 
 
 def _parse_piece(content: bytes) -> VocabularyPiece:
     text, score, kind = "", 0.0, NORMAL
-    for number, value in _parse_fields(content):
+    for number, value in parse_fields(content):
         if number == 1:
-            text = _as_bytes(value).decode("utf-8")
+            text = as_bytes(value).decode("utf-8")
         elif number == 2:
-            (score,) = struct.unpack("<f", _as_bytes(value))
+            (score,) = struct.unpack("<f", as_bytes(value))
         elif number == 3 and isinstance(value, int):
             kind = value
     return VocabularyPiece(text, score, kind)
-
-
-def _as_bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise _DamagedError("a number where bytes are expected")
-    return value
-
-
-def _parse_fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field: an integer for varints, bytes for every other wire type."""
-    position = 0
-    while position < len(content):
-        key, position = _parse_varint(content, position)
-        number, wire_type = key >> 3, key & 7
-        if number == 0:
-            raise _DamagedError(f"field number 0 at byte {position}")
-        if wire_type == _VARINT:
-            value, position = _parse_varint(content, position)
-            yield number, value
-            continue
-        if wire_type == _LENGTH_DELIMITED:
-            size, position = _parse_varint(content, position)
-        elif wire_type in (_FIXED32, _FIXED64):
-            size = 4 if wire_type == _FIXED32 else 8
-        else:
-            raise _DamagedError(f"wire type {wire_type} at byte {position}")
-        if size > len(content) - position:
-            raise _DamagedError(f"a field of {size} bytes where {len(content) - position} are left")
-        yield number, content[position : position + size]
-        position += size
-
-
-def _parse_varint(content: bytes, position: int) -> tuple[int, int]:
-    """A variable-length integer and the position behind it: seven bits a byte, the lowest first; bit 8: more follow."""
-    if position < len(content) and content[position] < 0x80:  # fast path: nearly all are one byte
-        return content[position], position + 1
-    value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(content):
-            raise _DamagedError("it ends within a number")
-        byte = content[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise _DamagedError(f"a number of more than ten bytes at byte {position}")

@@ -45,8 +45,8 @@ from glassformer.files.atomic import atomic_file, flush_folder, remove_folder
 from glassformer.files.lock import FolderLock
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
+from glassformer.runs.digest import update_digest
 from glassformer.runs.folder import CHECKPOINTS, MODEL, EventLog, event_log_path
-from glassformer.runs.history import update_digest
 from glassformer.training.distributed import Distributed
 from glassformer.training.state import (
     TrainingState,
