@@ -207,6 +207,7 @@ class BrowserRow:
     whole: characters of its texts, where these are cut
     look: what the explorer opens with: texts
     page: address of its page in the explorer
+    fingerprint: by which a correction of its label is known to be of this row; "" = it cannot be corrected
     """
 
     index: int
@@ -224,6 +225,7 @@ class BrowserRow:
     whole: int | None = None
     look: Sequence[str] = ()
     page: str = ""
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +236,7 @@ class RowBrowser:
     grouped_by: what the groups of the rows are
     command: that opens the explorer on the texts of a row; "" = the explorer is served next to the page
     first: how many rows are shown until one asks for all; None = a page of them
+    review: the command that reads a sheet of corrected labels, after which its path comes
     """
 
     rows: Sequence[BrowserRow]
@@ -242,3 +245,4 @@ class RowBrowser:
     grouped_by: str = ""
     command: str = ""
     first: int | None = None
+    review: str = ""

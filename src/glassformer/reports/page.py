@@ -402,6 +402,7 @@ def _browser_data(browser: RowBrowser) -> dict[str, Any]:
         "grouped_by": _label(browser.grouped_by),
         "command": browser.command,
         "first": browser.first,
+        "review": browser.review,
         "rows": [_browser_row_data(row, _running_text if browser.kind == "texts" else _label) for row in browser.rows],
     }
 
@@ -424,6 +425,7 @@ def _browser_row_data(row: BrowserRow, written: Callable[[str], str]) -> dict[st
         "whole": row.whole,
         "look": list(map(_running_text, row.look)),
         "page": row.page,
+        "fingerprint": row.fingerprint,
     }
     return {name: value for name, value in data.items() if value not in (None, [], "")}
 

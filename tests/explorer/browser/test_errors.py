@@ -15,6 +15,7 @@ import pytest
 
 from glassformer.evaluation.error_analysis.confusion import confusion_matrix
 from glassformer.evaluation.error_analysis.page import EvaluatedRows
+from glassformer.evaluation.error_analysis.review import read_sheet
 from glassformer.evaluation.error_analysis.served import ServedReports
 from glassformer.evaluation.groups import GroupMetrics, MetricsByGroup
 from glassformer.evaluation.run_page import run_reports
@@ -125,6 +126,25 @@ def test_the_rows_that_are_chosen_are_saved(tab: Tabs, pages: dict[str, Path]) -
     assert [row[:5] for row in rows] == [["54", "val.csv: line 56", f"time {EVIL} flies 54", "anger", "joy"]]
 
 
+def test_labels_are_corrected_and_come_back_as_a_sheet(tab: Tabs, tmp_path: Path) -> None:
+    records = classified(60, text=f"=time {EVIL} flies")
+    page = opened(tab, written(errors_of(records, review="glassformer review in mood --output x"), folder=tmp_path))
+    for label, row in (("love", 59), ("delete", 56)):
+        page.get_by_label("Find").fill(f"flies {row}")
+        page.get_by_role("button", name=f"Correct row {row}").click()
+        page.get_by_label(f"Right label of row {row}").fill(label)
+        page.get_by_label(f"Right label of row {row}").press("Enter")
+    page.reload()
+    page.wait_for_selector(".row")
+    assert page.get_by_label("Right label of row 56").input_value() == "delete", "a reload keeps them"
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save 2 corrections").click()
+    assert page.locator(".filters code").inner_text() == "glassformer review in mood --output x corrections.csv"
+    saved.value.save_as(tmp_path / saved.value.suggested_filename)
+    found = read_sheet(tmp_path / "corrections.csv", records, ["anger", "joy", "love"])
+    assert (found.labels, found.dropped_rows) == ({59: "love"} if records[59].label != "love" else {}, {56})
+
+
 def test_a_cell_chooses_its_rows_by_mouse_and_keyboard(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
     cell = page.get_by_role("button", name="true anger, predicted joy: 7 ")
@@ -215,7 +235,7 @@ def test_looking_inside_a_file(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
     assert page.get_by_role("link", name="Look inside row 59").get_attribute("href") == "./look/row.html"
     page.get_by_role("button", name="Look inside row 56").click()
-    assert page.locator(".command code").inner_text().startswith("glassformer look MODEL 'time </script><img")
+    assert page.locator(".row .command code").inner_text().startswith("glassformer look MODEL 'time </script><img")
 
 
 def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]) -> None:

@@ -139,6 +139,8 @@ export interface RowData {
   look?: string[];
   /** Address of its page in the explorer. */
   page?: string;
+  /** By which a correction is known to be of this row; where there is none it cannot be corrected. */
+  fingerprint?: string;
 }
 
 export interface BrowserData {
@@ -149,6 +151,8 @@ export interface BrowserData {
   command: string;
   /** Rows that are shown until one asks for all. */
   first: number | null;
+  /** The command that reads corrected labels, after which the path of the sheet comes. */
+  review: string;
   rows: RowData[];
 }
 

@@ -19,6 +19,7 @@ from glassformer.evaluation.error_analysis.errors import (
     label_kind,
     label_text,
 )
+from glassformer.evaluation.error_analysis.review import fingerprint
 from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
 from glassformer.files import counted
 from glassformer.reports.charts import BrowserRow, PairCounts, RowBrowser, RowKind
@@ -48,6 +49,7 @@ class EvaluatedRows(Display):
     groups: of each record, as the report groups them
     first: how many rows are shown until one asks for all; None = a page of them
     whole: with the metrics; else it is part of a page that has them
+    review: the command that reads corrections of labels; "" = labels are not corrected on the page
     """
 
     report: EvaluationReport
@@ -57,6 +59,7 @@ class EvaluatedRows(Display):
     groups: Sequence[Sequence[str]] = ()
     first: int | None = None
     whole: bool = True
+    review: str = ""
 
     @property
     def title(self) -> str:
@@ -139,6 +142,7 @@ class EvaluatedRows(Display):
     def _browser(self) -> RowBrowser:
         # rows of a book each would make a page that no browser opens
         limit = max(MIN_CHARACTERS, MAX_CHARACTERS // len(self._shown))
+        corrects = bool(self.review) and self.kind in ("classes", "labels", "number")
         groups = dict(zip((record.index for record in self.records), self.groups, strict=False))
         return RowBrowser(
             kind=self.kind,
@@ -146,8 +150,12 @@ class EvaluatedRows(Display):
             grouped_by=self.report.groups.column if self.report.groups and self.groups else "",
             command=f"glassformer look {shown_command([self.model])}" if self.model else "",
             first=self.first,
+            review=self.review if corrects else "",
             rows=[
-                browser_row(record, limit, self.pages.get(record.index, ""), groups.get(record.index, ()))
+                replace(
+                    browser_row(record, limit, self.pages.get(record.index, ""), groups.get(record.index, ())),
+                    fingerprint=fingerprint(record) if corrects else "",
+                )
                 for record in self._shown
             ],
         )

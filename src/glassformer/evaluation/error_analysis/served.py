@@ -21,7 +21,7 @@ from starlette.routing import Route
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts
 from glassformer.evaluation.groups import group_names
-from glassformer.evaluation.runs import EvaluatedSplit
+from glassformer.evaluation.runs import VALIDATION, EvaluatedSplit
 from glassformer.explorer.http import Endpoint
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
@@ -34,6 +34,7 @@ from glassformer.reports.page import (
     report_page,
     served_files,
     served_page,
+    shown_command,
     write_page,
 )
 from glassformer.reports.report import Display
@@ -113,7 +114,13 @@ def evaluated_rows(
         ]
     )
     model = "" if pages is None else str(split.run.folder)
-    return EvaluatedRows(split.report, split.records, model, pages or {}, groups, first, whole)
+    return EvaluatedRows(split.report, split.records, model, pages or {}, groups, first, whole, review_command(split))
+
+
+def review_command(split: EvaluatedSplit) -> str:
+    """The command that reads a sheet with corrections of a split, up to the sheet."""
+    rows = ["--data", *split.data] if split.data else [] if split.name == VALIDATION else ["--part", split.name]
+    return shown_command(["glassformer", "review", "in", str(split.run.folder), *rows, "--output", "corrected.jsonl"])
 
 
 def save_errors_page(
