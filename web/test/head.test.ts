@@ -21,7 +21,8 @@ const session: Session = {
   views: ["model", "head", "matrix", "neuron", "embedding"], reports: {},
   model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
   streams: { text: tokens },
-  opening: { view: "model", findings: [] },
+  how_to_read: {},
+  opening: { view: "model", findings: [], answer: null },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"] }],
 };
 const T = tokens.length;
@@ -51,7 +52,7 @@ function answer(query: LinesQuery): Lines {
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
   generation: { options: {}, path: [], at: null, shades: "chance" }, patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 }, similarity: { words: true, row: null, column: null }, search: { by: "layer", layer: null, neuron: 0 },
-  embedding: initialEmbedding(), chosen: {},
+  embedding: initialEmbedding(), tour: null, chosen: {},
 };
 
 /** Links as a transport has them; layers come half open. */

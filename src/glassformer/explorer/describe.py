@@ -14,8 +14,11 @@ from typing import Any
 from glassformer.core.quantised import count_weights
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
+from glassformer.explorer.how_to_read import HOW_TO_READ
+from glassformer.explorer.readings import explains_quickly
 from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
+from glassformer.inspect.answer import answer
 from glassformer.inspect.lookup import streams_with_table
 from glassformer.inspect.opening import findings
 from glassformer.inspect.outputs import reads_layers
@@ -139,6 +142,7 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
         "id": id or session_id(facts.revision, texts),
         "model": model,
         "views": views_of(facts),
+        "how_to_read": {name: HOW_TO_READ[name] for name in views_of(facts) if name in HOW_TO_READ},
         "reports": {name: {"title": tab.title, "sentence": tab.sentence} for name, tab in tabs().items() if tab.title},
         "texts": list(session.texts),
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],
@@ -155,9 +159,17 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
 
 
 def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[str, Any]:
-    """What the page opens with: a view, and what heads do in this text, the most telling first."""
-    view = "generate" if opens_with_generation(facts, texts) else "model"
-    return {"view": view, "findings": [asdict(finding) for finding in findings(session)]}
+    """What the page opens with: a view, what heads do in this text, the most telling first, and what the model says."""
+    reply = answer(session)
+    view = "model"
+    if facts.can_transcribe:
+        view = "sound"
+    elif opens_with_generation(facts, texts):
+        view = "generate"
+    elif reply is not None and not facts.can_generate and explains_quickly(session):
+        view = "attribution"
+    heads = [asdict(finding) for finding in findings(session)]
+    return {"view": view, "findings": heads, "answer": None if reply is None else asdict(reply)}
 
 
 def _fields(session: Session, modality: str | None) -> list[str]:

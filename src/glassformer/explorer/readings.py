@@ -70,12 +70,21 @@ def quick_readings(session: Session, *, wanted: str | None = None) -> list[Readi
     Args:
         wanted: the view that the page opens with, which is read however long it takes
     """
-    size = count_weights(session.network) * sum(map(len, session.streams.values()))
     return [
         read(session, view, VIEWS[view].request())
-        for view, passes in PASSES.items()
-        if view == wanted or (size * passes < QUICK and _answers(session, view))
+        for view in PASSES
+        if view == wanted or (_is_quick(session, view) and _answers(session, view))
     ]
+
+
+def explains_quickly(session: Session) -> bool:
+    """Whether the model's answer can be attributed within the time of a quick view."""
+    return _is_quick(session, "attribution") and _answers(session, "attribution")
+
+
+def _is_quick(session: Session, view: str) -> bool:
+    size = count_weights(session.network) * sum(map(len, session.streams.values()))
+    return size * PASSES[view] < QUICK
 
 
 def _answers(session: Session, kind: str) -> bool:

@@ -142,6 +142,7 @@ VIEWS: Registry[View] = Registry(
         "tile": View(request=TileRequest, answer="glassformer.explorer.views:tile", quick=True),
         "row": View(request=RowRequest, answer="glassformer.explorer.views:row", quick=True),
         "neuron": View(request=NeuronRequest, answer="glassformer.explorer.views:neuron", quick=True),
+        "tour": View(request=EmptyRequest, answer="glassformer.explorer.tour:tour", quick=True),
         "lookup": View(request=LookupRequest, answer="glassformer.explorer.views:lookup", quick=True),
         "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
         "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),

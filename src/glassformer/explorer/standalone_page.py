@@ -30,8 +30,9 @@ from glassformer.explorer.describe import ModelFacts, describe, session_id, with
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.patches import quick_sweeps
-from glassformer.explorer.readings import PASSES, default_readings, quick_readings
+from glassformer.explorer.readings import PASSES, default_readings, quick_readings, read
 from glassformer.explorer.registry import Reading
+from glassformer.explorer.requests import EmptyRequest
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, result_summary
 from glassformer.explorer.views import distribution, stored_lookups
@@ -181,7 +182,7 @@ class StandalonePage:
         self._about["texts"] = [_shown_text(text, i, facts) for i, text in enumerate(session.texts)]
         self._made_by = command
         opening = self._about["opening"]
-        if generated is None:  # what was not written cannot be shown
+        if generated is None and opening["view"] in ("generate", "sound"):  # what was not written cannot be shown
             opening["view"] = "model"
         best = next(iter(opening["findings"]), {"layer": 0, "map": self._about["maps"][0]["name"]})
         self.first = best["layer"] if first is None else first
@@ -243,6 +244,8 @@ class StandalonePage:
         has, view = {reading.view for reading in self.readings}, start.get("view")
         quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
         quick += default_readings(self.session, wanted=view, has=has)
+        if "tour" not in has:
+            quick.append(read(self.session, "tour", EmptyRequest()))
         if "sweep" in has:
             return quick
         name = start.get("map") or self._opening_map

@@ -179,7 +179,7 @@ export class Store {
   /** What to open with: the address, or what a standalone page was saved with. */
   private requested(session: Session): URLSearchParams {
     const pairs = pairsOf(location.hash);
-    return pairs.has("v") ? pairs : pairsOf(session.start ?? "");
+    return pairs.has("v") || pairs.has("tour") ? pairs : pairsOf(session.start ?? "");
   }
 
   /** Back, forward, or another fragment typed in. */

@@ -50,11 +50,31 @@ export interface AttentionMap {
   paths: string[];
 }
 
+/** A step of a tour: the first of the views that the page has is shown, in this state. */
+export interface TourStep {
+  title: string;
+  text: string;
+  views: ViewName[];
+  /** A name, what stands next to it, and a share that is drawn as a bar. */
+  items: [name: string, words: string, share: number | null][];
+  state: Partial<State>;
+}
+
 /** What a session opens with. */
 export interface Opening {
   view: ViewName;
   /** What heads do in this text, the most telling first; empty where nothing stands out. */
   findings: Finding[];
+  /** What its head says, and the likeliest of what it could say; null of a model without one. */
+  answer: { sentence: string; choices: AnswerChoice[] } | null;
+}
+
+/** An output of the head: its name and probability, and how it is asked for: its label or token, and at which token. */
+export interface AnswerChoice {
+  name: string;
+  share: number;
+  target: string;
+  at: number | null;
 }
 
 /** What a head does in this text: a link between two words, or a pattern. */
@@ -100,6 +120,8 @@ export interface Session {
   };
   /** The views that the model has. */
   views: ViewName[];
+  /** Sentences about how to read a view. */
+  how_to_read: Record<string, string>;
   /** Of those of plug-ins, which are drawn as reports, the words of their tabs. */
   reports: Record<string, { title: string; sentence: string }>;
   texts: string[];
@@ -415,6 +437,8 @@ export interface State {
   similarity: SimilarityState;
   search: SearchState;
   embedding: EmbeddingState;
+  /** The step of the tour that is on screen, counted from 1; null = none. */
+  tour: number | null;
   /** What controls of views choose, by name, where that is not the default; see `useChoice`. */
   chosen: Record<string, string>;
 }

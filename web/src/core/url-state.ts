@@ -32,7 +32,7 @@ export function initialState({ maps, opening: { view, findings } }: Session): St
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
-    embedding: initialEmbedding(), chosen: {},
+    embedding: initialEmbedding(), tour: null, chosen: {},
   };
 }
 
@@ -62,6 +62,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
   pairs.push(...formatEmbedding(state.embedding));
+  if (state.tour !== null) pairs.push(["tour", String(state.tour)]);
   for (const [name, value] of Object.entries(state.chosen)) pairs.push([`c.${name}`, value]);
   if (window !== null) pairs.push(["win", String(window)]);
   if (texts) pairs.push(["x", texts]);
@@ -72,6 +73,7 @@ export function formatState(state: State, texts: string | null, window: number |
 export function parseState(pairs: Pairs, session: Session): { state: State; notices: string[] } {
   const notices: string[] = [];
   const state = initialState(session);
+  state.tour = wholeNumber(pairs.get("tour"));
   const version = pairs.get("v");
   if (version === null) return { state, notices };
   if (version !== VERSION) {

@@ -6,7 +6,7 @@ import { type EmbeddingDescription, embeddingOf, type EmbeddingSource, placesOf 
 import type { Lookup } from "./lookup";
 import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
 import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
-import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport } from "./types";
+import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, TourStep, Transport } from "./types";
 
 type Numbers = Float32Array | Float64Array;
 type Report = (at: Progress) => void;
@@ -48,6 +48,11 @@ export async function neuron(transport: Transport, session: Session, map: string
 
 export async function distribution(transport: Transport, w: string, node: number, signal?: AbortSignal): Promise<Distribution> {
   return distributionOf(await transport.view("distribution", null, { w, node }, { signal }));
+}
+
+/** The steps of the tour of this pass. */
+export async function tour(transport: Transport, session: Session, signal?: AbortSignal): Promise<TourStep[]> {
+  return fieldsOf<{ steps: TourStep[] }>(await transport.view("tour", session, {}, { signal })).steps;
 }
 
 /** The embedding look-up of a token. */

@@ -18,6 +18,7 @@ import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
 import { dark } from "./theme";
+import { Tour } from "./tour";
 import { TopBar } from "./topbar";
 import type { WorkProps } from "./view-module";
 
@@ -40,6 +41,7 @@ export function App({ store }: { store: Store }) {
           <Texts store={store} session={session} />
           <Running store={store} />
           <Banners store={store} />
+          {store.state.value.tour !== null && <Tour store={store} session={session} />}
           <Work store={store} session={session} exports={(make) => (exports.value = make)} />
           <Status store={store} session={session} />
           <Search store={store} session={session} open={search} close={() => setSearch(false)} />
@@ -90,7 +92,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
-        {view !== "model" && <Intro view={view} />}
+        {view !== "model" && <Intro view={view} session={session} />}
         {!alone && work.pins}
         <Component key={fresh ? `${view} ${session.id}` : view} {...work} />
       </section>

@@ -16,6 +16,7 @@ const keysOf = (views: readonly ViewName[]): readonly [string[], string][] => [
   ...(views.includes("sound") ? SOUND : []),
   [["[", "]"], "previous, next layer"],
   [[",", "."], "previous, next head"],
+  [["t"], "tour: six steps on this text"],
   [["/"], "find a token and pin it"],
   [["Esc"], "unpin"],
   [["←", "→", "↑", "↓"], "move within a grid or a picture"],
@@ -74,7 +75,7 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
     store.set({ query: null, key: null, generation: { ...editing, at: null }, reading: { ...reading, cell: null, follow: null, head: null } });
     store.say("Nothing is pinned.");
   };
-  return { ...numbered, n: turn(1), p: turn(-1), "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };
+  return { ...numbered, n: turn(1), p: turn(-1), "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), t: () => store.set({ tour: 1 }), "/": search, "?": help, Escape: unpin };
 }
 
 export function KeysDialog({ views, open, close }: { views: readonly ViewName[]; open: boolean; close(): void }) {

@@ -31,6 +31,7 @@ export function AttributionView(props: ViewProps) {
   const found = controller.found.value;
   return (
     <div class="attr">
+      <Answer controller={controller} />
       <Controls controller={controller} />
       <Waiting controller={controller} />
       {found && <Found controller={controller} found={found} />}
@@ -71,6 +72,29 @@ function Found({ controller, found }: { controller: AttributionController; found
       </div>
       {tabled.value && <Table controller={controller} found={found} />}
     </>
+  );
+}
+
+/** What the model says, and what it could say: each can be explained. */
+function Answer({ controller }: { controller: AttributionController }) {
+  const { session: { opening: { answer } }, transport } = controller.props;
+  if (!answer) return null;
+  const state = controller.state.value;
+  return (
+    <div class="lead">
+      <p>{answer.sentence}</p>
+      <div class="findings" role="group" aria-label="Outputs">
+        {answer.choices.map(({ name, share, target, at }, index) => {
+          const asked = { target, at: at === null ? "" : String(at) };
+          const shown = state.target ? state.target === asked.target && state.at === asked.at : index === 0;
+          return (
+            <button key={index} class="share" style={{ "--share": `${100 * share}%` }} disabled={transport.host === "page"} aria-pressed={shown} title={`Why ${name}?`} onClick={() => controller.set({ ...asked, against: "", head: null })}>
+              {name} {percent(share)}
+            </button>
+          );
+        })}
+      </div>
+    </div>
   );
 }
 

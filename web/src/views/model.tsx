@@ -62,7 +62,7 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
         <Preview {...props} map={map} heads={all} focus={focus} />
         <section class="all-heads" aria-label="All heads">
           <div class="controls">
-            <Intro view="model" />
+            <Intro view="model" session={session} />
             {choice}
             <label>
               <span>Order</span>

@@ -80,7 +80,7 @@ class TargetRequest:
         check_logits(logits, network)
         values = logits[0].float()
         if table.columns == "span":
-            return self._span(table, values)
+            return self.span(table, values)
         column, choice = self._cell(table, values)
         against = None if self.against is None else table.find(self.against, values.shape[-1])
         if against == choice:
@@ -113,7 +113,7 @@ class TargetRequest:
             choice = written if choice is None else choice
         return column, int(logits[column].argmax()) if choice is None else choice
 
-    def _span(self, table: OutputTable, logits: Tensor) -> Target:
+    def span(self, table: OutputTable, logits: Tensor) -> Target:
         """Start and end of the most likely answer; or one of them, at a token."""
         if self.against is not None:
             raise DataError("a span is compared with no other; leave against out")

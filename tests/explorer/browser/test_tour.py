@@ -1,0 +1,82 @@
+"""The tour on the page: its steps, its keys, its link, and the file that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import glassformer
+from glassformer.explorer.look import Look
+from glassformer.explorer.tour import tour
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits
+
+Tabs = Callable[..., Tab]
+VIEWS = ["model", "embedding", "head", "neuron", "embedding", "similarity"]
+
+
+def test_six_steps_forth_and_back_by_buttons_and_keys(tab: Tabs, served: Look) -> None:
+    steps = tour(served.session)["steps"]
+    one = tab()
+    page = one.open(served)
+    page.get_by_role("button", name="Tour", exact=True).click()
+    for at, (step, view) in enumerate(zip(steps, VIEWS, strict=True), 1):
+        page.get_by_role("heading", name=f"{at}. {step['title']}").wait_for()
+        one.wait_for_view(view)
+        assert page.locator(".tour > p").inner_text() == step["text"] and one.state["tour"] == str(at)
+        assert page.locator(".tour li").all_inner_texts() == [f"{name} {words}" for name, words, _ in step["items"]]
+        if at < len(steps):
+            page.keyboard.press("ArrowRight") if at % 2 else page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_role("button", name="Back").click()
+    page.get_by_role("heading", name="5. Layers").wait_for()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_role("heading", name="4. Its arithmetic").wait_for()
+    assert "0.9292" in page.locator(".neuron-rows").inner_text()
+    page.keyboard.press("Escape")
+    page.locator(".tour").wait_for(state="detached")
+    assert "tour" not in one.state and one.state["view"] == "neuron"
+    page.keyboard.press("t")
+    page.get_by_role("heading", name="1. Tokens").wait_for()
+
+
+def test_a_link_opens_a_step_on_the_page_and_in_its_file(tab: Tabs, served: Look, check: Check, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    served.save(path, layers=[4])
+    one = tab(reduced_motion="reduce")
+    page = one.page
+    for address in (f"{served.url}&tour=4", f"{path.as_uri()}#tour=4"):
+        page.goto("about:blank")
+        page.goto(address)
+        page.get_by_role("heading", name="4. Its arithmetic").wait_for()
+        one.wait_for_view("neuron")
+        assert (one.state["l"], one.state["h"], one.state["q"], one.state["k"]) == ("4", "9", "1", "2")
+    for theme, width, height in (("light", 1440, 900), ("dark", 390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
+        check(page, f"the tour, {theme}, {width} wide")
+        fits(page, f"the tour, {width} wide")
+    page.goto("about:blank")
+    page.goto(f"{path.as_uri()}#tour=7")
+    one.wait_for_view("model")
+    assert page.locator(".tour").count() == 0, "there is no such step"
+
+
+def test_a_classifier_opens_on_its_answer_and_why(
+    tab: Tabs, folders: dict[str, Path], look: Callable[..., Look]
+) -> None:
+    one = tab()
+    served = look(glassformer.load(folders["bert"], task="text-classification"), "time flies like an arrow")
+    page = one.goto(served)
+    page.wait_for_selector("#tab-attribution[aria-selected=true]")
+    page.wait_for_selector(".attr-word")
+    outputs = page.get_by_role("group", name="Outputs").get_by_role("button")
+    labels = [text.split()[0] for text in outputs.all_inner_texts()]
+    assert page.locator(".lead p").inner_text().startswith(f"{labels[0]}: ") and len(labels) == 2
+    outputs.nth(1).click()
+    page.get_by_role("heading", name=f"Why {labels[1]}").wait_for()
+    assert one.state["r.target"] == labels[1] and outputs.nth(1).get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="Tour", exact=True).click()
+    for _ in range(5):
+        page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_role("heading", name="6. Output").wait_for()
+    assert labels[0] in page.locator(".tour > p").inner_text()
