@@ -5,6 +5,7 @@ A step is a title, a text, some numbers, and the state of the page that shows wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -33,7 +34,7 @@ class TourStep:
     text: str
     views: list[str]
     state: dict[str, Any]
-    items: list[tuple[str, str, float | None]] = field(default_factory=list)
+    items: Sequence[tuple[str, str, float | None]] = field(default_factory=list)
 
 
 def tour(session: Session) -> dict[str, Any]:

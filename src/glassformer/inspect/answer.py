@@ -79,7 +79,7 @@ def answer(session: Session) -> ModelAnswer | None:
     return _tokens(table, values)
 
 
-def _one(table: OutputTable, row: Tensor, position: int | None) -> Answer:
+def _one(table: OutputTable, row: Tensor, position: int | None) -> ModelAnswer:
     """Of the text as a whole, or of one token of a vocabulary. [choices]"""
     shares = table.probabilities(row)
     if shares is None:
@@ -93,7 +93,7 @@ def _one(table: OutputTable, row: Tensor, position: int | None) -> Answer:
     return ModelAnswer(f"“{choices[0].name}” {where}: {choices[0].share:.0%}", choices)
 
 
-def _tokens(table: OutputTable, logits: Tensor) -> Answer:
+def _tokens(table: OutputTable, logits: Tensor) -> ModelAnswer:
     """The labels of tokens, those left out that have none. [T, labels]"""
     shares = table.probabilities(logits)
     assert shares is not None  # labels exclude each other, or are yes and no
@@ -107,7 +107,7 @@ def _tokens(table: OutputTable, logits: Tensor) -> Answer:
     return ModelAnswer(sentence, labelled[:MOST_TOKENS])
 
 
-def _span(table: OutputTable, logits: Tensor) -> Answer:
+def _span(table: OutputTable, logits: Tensor) -> ModelAnswer:
     """The most likely answer in a passage. [start and end, T]"""
     target = TargetRequest().span(table, logits)
     return ModelAnswer(f"{target.name}: {target.probability:.0%}", [])
