@@ -465,7 +465,9 @@ class FewLabelsEvaluator(Evaluator):
         ]
         facts = {
             "labels": list(self.rows.pool.kind.names), "labelled": len(self.rows.pool),
-            "unlabelled": len(self.rows.unlabelled), "page": str(self.output / "study.html"),
+            "unlabelled": len(self.rows.unlabelled), "tested": len(self.rows.test or self.rows.pool),
+            "model": Path(str(self.config.model)).name, "page": str(self.output / "study.html"),
+            "methods": {name: str(named.method) for name, named in self.plan.named.items()},
             "title": f"Few labels: {', '.join(Path(name).name for name in as_list(self.config.data.train))}",
         }  # fmt: skip
         return replace(report, notes=notes, facts=facts, examples=list(self._disagreements(cells)))
