@@ -48,7 +48,7 @@ from glassformer.explorer.traces import StoredTrace, TraceJob, TraceStore, check
 from glassformer.files import safe_repr
 from glassformer.files.schema import parse, parse_query
 from glassformer.generation.served_options import limits
-from glassformer.reports.page import report_files
+from glassformer.reports.page import element, report_files
 
 
 def build(
@@ -96,8 +96,8 @@ def static_routes(program: str = "app") -> list[Route]:
         files["reports.css"], files["reports.js"] = style.encode(), script.encode()
         files["index.html"] = files["index.html"].replace(
             SCRIPT.encode(),
-            f'<link rel="stylesheet" href="/static/reports.css">\n'
-            f'<script src="/static/reports.js"></script>\n{SCRIPT}'.encode(),
+            '<link rel="stylesheet" href="/static/reports.css">\n'
+            f"{element('script', src='/static/reports.js')}\n{SCRIPT}".encode(),
         )
     endpoints = {f"/static/{name}": _static(name, content) for name, content in files.items()}
     return [Route(path, endpoint) for path, endpoint in {"/": endpoints["/static/index.html"], **endpoints}.items()]

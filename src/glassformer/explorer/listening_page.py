@@ -2,9 +2,9 @@
 
 The page is built from web/src/views/listen, as the explorer's standalone page, whose format this is:
 
-    <script data-key="wav/0/1">        the second sound of the first example, a wav file in base64
-    <script data-key="mel/0/1">        its log-mel spectrogram, a frame · codes/0/1, attention/0/1: where it has them
-    <script id="listening">            all else
+    script data-key="wav/0/1"          the second sound of the first example, a wav file in base64
+    script data-key="mel/0/1"          its log-mel spectrogram, a frame · codes/0/1, attention/0/1: where it has them
+    script id="listening"              all else
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from glassformer.audio.features import MAX_HZ, LogMel
 from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
-from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, notebook_frame, page_around
+from glassformer.explorer.standalone_page import (
+    CAP_BYTES,
+    data_element,
+    frame_block,
+    json_block,
+    notebook_frame,
+    page_around,
+)
 from glassformer.reports.page import write_page_parts
 from glassformer.reports.report import InNotebook
 from glassformer.version import __version__
@@ -136,7 +143,7 @@ def _blocks(example: SoundExample, number: int) -> Iterator[str]:
     for at, (sound, each, extractor) in enumerate(zip(example.sounds, logs, extractors, strict=True)):
         key = f"{number}/{at}"
         data = base64.b64encode(sound.wav()).decode()
-        yield f'<script type="application/octet-stream" data-key="wav/{key}">{data}</script>\n'
+        yield data_element(data, data_key=f"wav/{key}")
         values = ((each - peak) / RANGE + 1.0).clamp(0.0, 1.0).mul(255).round().to(torch.uint8)
         rate = sound.sample_rate_hz / extractor.hop_samples
         fields = {"rate": rate, "top": min(MAX_HZ, sound.sample_rate_hz / 2)}

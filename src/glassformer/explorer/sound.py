@@ -29,7 +29,7 @@ from glassformer.explorer.describe import describe
 from glassformer.explorer.http import json_errors
 from glassformer.explorer.requests import EmptyRequest, WindowRequest
 from glassformer.explorer.session_runs import Job, Jobs, SessionGone, SessionRuns, TranscribedSound
-from glassformer.explorer.standalone_page import frame_block, json_block, page_around
+from glassformer.explorer.standalone_page import data_element, frame_block, json_block, page_around
 from glassformer.files.schema import parse, parse_query
 from glassformer.reports.page import command_line
 
@@ -65,7 +65,7 @@ def transcript_parts(trace: TranscribedSound) -> Iterator[str]:
     kind = media_type(trace.sound, EMBEDDED_BYTES)
     if kind is not None:
         data = base64.b64encode(trace.sound.read_bytes()).decode()
-        yield f'<script type="application/octet-stream" id="sound" data-media="{kind}">{data}</script>\n'
+        yield data_element(data, id="sound", data_media=kind)
     about = trace.description(playable=kind is not None)
     yield json_block("transcript", {**about, "command": command_line() or about["command"]})
     yield after

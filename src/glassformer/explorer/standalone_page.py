@@ -1,10 +1,10 @@
 """Standalone HTML export: a whole session as one file that needs no server, no network, and no glassformer.
 
-    <head> policy, style </head>
-    <body> <script type="application/octet-stream" class="frame" data-key="overview/self/0"> base64(deflate(frame)) …
-           <script type="application/json" id="session"> base64(deflate(JSON))
-           <script type="application/json" id="trace"> a generation trace, where the page holds one
-           <script> the same program that the server serves, found by its hash in the policy
+    head    policy, style
+    body    script class="frame" data-key="overview/self/0"    base64(deflate(frame)) …
+            script id="session"                                base64(deflate(JSON))
+            script id="trace"                                  a generation trace, where the page holds one
+            script    the same program that the server serves, found by its hash in the policy
 
 Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed
 in the browser, are in it while the file stays small; `exact_layers` lists them.
@@ -42,6 +42,7 @@ from glassformer.inspect.token_tree import TreeStep
 from glassformer.reports.page import (
     command_line,
     content_security_policy,
+    element,
     escape_script,
     report_files,
     shown_path,
@@ -93,7 +94,7 @@ def page_around(program: str = "app", *, reports: bool = False) -> tuple[str, st
     script = escape_script(script)
     before, _, after = files["index.html"].partition(SCRIPT)
     before = before.replace("<head>", f"<head>\n{content_security_policy([style], [script])}")
-    return before.replace(STYLE, f"<style>{style}</style>"), f"<script>{script}</script>{after}"
+    return before.replace(STYLE, element("style", style)), element("script", script) + after
 
 
 CAP_BYTES = 25_000_000
@@ -109,7 +110,7 @@ MAX_MAPPED_TOKENS = 512
 """Of longer texts a page leaves out the map of tokens."""
 
 STYLE = '<link rel="stylesheet" href="/static/app.css">'
-SCRIPT = '<script src="/static/app.js"></script>'
+SCRIPT = element("script", src="/static/app.js")
 
 Progress = Callable[[int, int], None]
 
@@ -439,9 +440,14 @@ def json_block(id: str, fields: dict[str, Any]) -> str:
     """JSON of a standalone page, by its id."""
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     content = text.encode("utf-8", "backslashreplace")  # half of a surrogate pair as JSON escapes it
-    return f'<script type="application/json" id="{id}">{_compressed(content)}</script>\n'
+    return element("script", _compressed(content), type="application/json", id=id) + "\n"
 
 
 def frame_block(key: str, frame: bytes) -> str:
     """A binary frame of a standalone page, by its key."""
-    return f'<script type="application/octet-stream" class="frame" data-key="{key}">{_compressed(frame)}</script>\n'
+    return data_element(_compressed(frame), class_="frame", data_key=key)
+
+
+def data_element(data: str, **attributes: str) -> str:
+    """Data of a standalone page as text, such as base64."""
+    return element("script", data, type="application/octet-stream", **attributes) + "\n"

@@ -109,17 +109,28 @@ def page(title: str, body: str, *, style: str, script: str = "", packed_style: s
         f"{policy}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>\n<style>{style}</style>"
-        + (packed('data-packed="style"', packed_style) if packed_style else "")
+        + (packed(packed_style, data_packed="style") if packed_style else "")
         + f"</head>\n<body>{body}"
-        + (packed('data-packed="script"', script) + f"\n<script>{LOADER}</script>" if script else "")
+        + (packed(script, data_packed="script") + "\n" + element("script", LOADER) if script else "")
         + "</body></html>\n"
     )
 
 
-def packed(attributes: str, text: str) -> str:
+def element(tag: str, content: str = "", **attributes: str) -> str:
+    """An element of a page as HTML: element("script", code, class_="frame", data_key="0/1").
+
+    Args:
+        content: HTML, or what the element of a program or of data holds
+        attributes: plain text; in their names `_` stands for `-`, and one at the end for nothing
+    """
+    named = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"' for name, text in attributes.items())
+    return f"<{tag}{named}>{content}</{tag}>"
+
+
+def packed(text: str, **attributes: str) -> str:
     """A script element of data: zlib in base64, which makes half of a program or of numbers."""
     content = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
-    return f'<script type="application/octet-stream" {attributes}>{content}</script>'
+    return element("script", content, type="application/octet-stream", **attributes)
 
 
 def write_page(path: str | Path, html: str) -> Path:
@@ -179,7 +190,7 @@ def report_page(*reports: Display, title: str | None = None, wording: Callable[[
     data = part_data(*reports, title=title, wording=wording)
     without = "".join(_without_script(report) for report in reports)
     holder = f'<div id="report"></div><noscript>{without}</noscript>\n'
-    body = holder + packed('id="report-data" data-report="report"', _json(data))
+    body = holder + packed(_json(data), id="report-data", data_report="report")
     style, script = report_files(reports)
     return page(data["title"], body, style=PLAIN, script=script, packed_style=_static("page.css") + style)
 
