@@ -64,7 +64,7 @@ function ReadOnly({ session }: { session: Session }) {
             <textarea rows={1} value={text} readOnly />
           </label>
         ))}
-        <button class="quiet" ref={button} popovertarget="made-by" aria-label="Another text" title="Another text"><span aria-hidden="true">ⓘ</span></button>
+        <button class="quiet" ref={button} popovertarget="made-by" aria-label="Another text" title="Another text"><b aria-hidden="true">i</b></button>
         <div id="made-by" class="menu" popover="auto" ref={note} onBeforeToggle={() => placeBelow(note.current, button.current)}>
           <p>This page holds one text. For another, change it in what makes the page:</p>
           <code>{session.command}</code>
