@@ -146,9 +146,8 @@ def test_the_page_is_a_download(client: Client) -> None:
     answer = client.get("page", s=client.session()["id"])
     assert answer.status == 200
     assert answer.headers["content-disposition"].startswith('attachment; filename="glassformer-')
-    assert (
-        answer.body.count(b'class="frame"') == 8
-    )  # of two layers: overview and exact numbers; of 3 levels: neighbours; places
+    # of two layers: overview and exact numbers; of 3 levels: neighbours; places; and the coloured words of its answer
+    assert answer.body.count(b'class="frame"') == 9
 
 
 def test_answers_at_once_are_those_one_by_one(client: Client) -> None:

@@ -41,7 +41,9 @@ def look(
     truncate: Truncate = False,
     json: Json = False,
 ) -> None:
-    """Visualise attention: every head of every layer, as lines, maps, and the arithmetic of each number.
+    """Show a model at work on a text (attention visualisation), or a run, study, report or data file, as a web page.
+
+    Of a model: every head of every layer, as lines, maps, and the arithmetic of each number.
 
     Serves a web page on this machine until Ctrl-C, or writes it as one HTML file. With --view generate it shows text
     generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
