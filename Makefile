@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-clients resolve package lint web bench soak clean
+.PHONY: help demo test test-clients resolve package lint web bench pictures soak clean
 
 VENV := .venv
 CLIENTS := .venv-clients
@@ -77,6 +77,9 @@ web: $(NODE_MODULES) $(VENV)/.demo ## build the explorer's page from web/ into t
 
 bench: $(VENV)/.bench ## time ourselves beside the peers: every file in benchmarks/
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+pictures: $(VENV)/.dev ## draw the pictures of the explorer and of a store in docs/ anew
+	@$(BIN)/python benchmarks/pictures.py
 
 soak: $(VENV)/.dev ## long runs: every property test with many more examples, and the tests marked soak
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --hypothesis-profile=soak -m "hypothesis or soak"
