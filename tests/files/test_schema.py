@@ -268,3 +268,12 @@ def test_every_schema_of_the_package_has_a_json_schema_of_its_defaults() -> None
         if cls is not RunConfig:
             jsonschema.validate({k: v for k, v in defaults.items() if v is not None}, json.loads(text))
             parse(cls, defaults)
+
+
+def test_a_value_that_is_nested_too_deeply_is_named_in_its_error() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(ConfigError, match="x is a list that is nested too deeply; it must be a whole"):
+        convert(int | str, value, "x", strict=True)
+    assert convert(list[Any] | str, value, "x", strict=True) is not None

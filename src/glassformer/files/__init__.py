@@ -43,8 +43,11 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 def safe_repr(text: object) -> str:
     """A value from a file, escaped and shortened for a one-line message."""
-    # Python refuses to write a whole number of more than 4,300 digits.
-    quoted = hex(text) if isinstance(text, int) and abs(text) > 2**1024 else repr(text).replace("\n", " ")
+    try:
+        # Python refuses to write a whole number of more than 4,300 digits.
+        quoted = hex(text) if isinstance(text, int) and abs(text) > 2**1024 else repr(text).replace("\n", " ")
+    except RecursionError:  # lists of lists of lists …
+        quoted = f"a {type(text).__name__} that is nested too deeply"
     return quoted if len(quoted) <= 120 else quoted[:100] + f"… ({len(quoted)} characters)"
 
 

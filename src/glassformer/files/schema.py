@@ -369,14 +369,15 @@ def _convert_union(alternatives: tuple[Any, ...], value: Any, path: str, strict:
     """The first alternative that takes the value; the error names them all, or is that of the last, deeper within."""
     if value is None and type(None) in alternatives:
         return None
-    begin, words = f"{path} is {safe_repr(value)}; it must be ", list[str]()
+    problems = list[ConfigError]()
     for alternative in [alternative for alternative in alternatives if alternative is not type(None)]:
         try:
             return convert(alternative, value, path, strict=strict)
         except ConfigError as error:
-            problem = error
-            words += [str(error).removeprefix(begin)] * str(error).startswith(begin)
-    raise ConfigError(begin + ", or ".join(dict.fromkeys(words))) if str(problem).startswith(begin) else problem
+            problems.append(error)
+    begin, last = f"{path} is {safe_repr(value)}; it must be ", problems[-1]
+    words = [message.removeprefix(begin) for message in map(str, problems) if message.startswith(begin)]
+    raise ConfigError(begin + ", or ".join(dict.fromkeys(words))) if str(last).startswith(begin) else last
 
 
 def parse_query(cls: type[T], pairs: Iterable[tuple[str, str]]) -> T:
