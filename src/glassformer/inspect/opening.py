@@ -74,10 +74,9 @@ def findings(session: Session) -> list[HeadFinding]:
     links: list[_Link] = []
     for about in maps:
         if {about.queries, about.keys} <= long:
-            for layer, numbers, rows in _sample(session, about):
-                probs, masked = _attention(session, about, layer, numbers, rows)
-                patterns += _patterns(session, about, layer, numbers, rows, probs, masked)
-                links += _links(session, about, layer, numbers, rows, probs, masked)
+            for sample in _samples(session, about):
+                patterns += _patterns(session, sample)
+                links += _links(session, sample)
     links_in_words = [_tell_link(session, link) for link in _different(links)]
     best = max(patterns, key=_Pattern.rank, default=None)
     return links_in_words if best is None or best.clarity < FAINT else [*links_in_words, _tell_pattern(session, best)]
@@ -117,58 +116,59 @@ class _Link:
     key: int
 
 
-def _sample(session: Session, about: AttentionMap) -> Iterator[tuple[int, range, Tensor]]:
-    """Layers, heads and queries that are looked at: of a long text a part."""
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The attention of some heads of a layer, by some of the queries.
+
+    heads: their numbers
+    rows: the queries [R]
+    probs: [H, R, S]
+    masked: the keys that are masked, if any are [R, S]
+    """
+
+    about: AttentionMap
+    layer: int
+    heads: Sequence[int]
+    rows: Tensor
+    probs: Tensor
+    masked: Tensor | None
+
+    @classmethod
+    def of(cls, session: Session, about: AttentionMap, layer: int, numbers: Sequence[int], rows: Tensor) -> _Sample:
+        heads = [session.head(layer, number, about.name) for number in numbers]
+        masked = heads[0].masked(rows)
+        probs = torch.stack([head.probs(rows).float().cpu() for head in heads])
+        return cls(about, layer, numbers, rows, probs, None if masked is None else masked.cpu())
+
+
+def _samples(session: Session, about: AttentionMap) -> Iterator[_Sample]:
+    """The heads of each layer, by all queries; of a long text a part."""
     T, S = (len(session.streams[stream]) for stream in (about.queries, about.keys))
     rows = torch.arange(0, T, -(-T // min(ROWS, max(1, CELLS // S))))
     for layer in range(0, about.layers, -(-about.layers * max(T, S) // TOKENS)):
-        yield layer, range(session.attention_layer(layer, about.name).attention.spec.heads), rows
+        heads = range(session.attention_layer(layer, about.name).attention.spec.heads)
+        yield _Sample.of(session, about, layer, heads, rows)
 
 
-def _attention(
-    session: Session, about: AttentionMap, layer: int, numbers: Sequence[int], rows: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Probabilities of some queries in each head [H, R, S], and the keys that are masked [R, S]."""
-    heads = [session.head(layer, number, about.name) for number in numbers]
-    masked = heads[0].masked(rows)
-    return torch.stack([head.probs(rows).float().cpu() for head in heads]), None if masked is None else masked.cpu()
-
-
-def _shares(
-    session: Session, about: AttentionMap, rows: Tensor, probs: Tensor, masked: Tensor | None
-) -> dict[str, list[float]]:
+def _shares(session: Session, sample: _Sample) -> dict[str, list[float]]:
     """Share of attention that follows each pattern: of each head, and of one that looks at all keys equally. H + 1"""
+    about = sample.about
     streams = session.streams[about.queries], session.streams[about.keys]
-    shares = PatternShares(*streams, len(rows), same_stream=about.queries == about.keys)
-    shares.add(probs, rows, masked)
+    shares = PatternShares(*streams, len(sample.rows), same_stream=about.queries == about.keys)
+    shares.add(sample.probs, sample.rows, sample.masked)
     return shares.shares()
 
 
-def _patterns(
-    session: Session,
-    about: AttentionMap,
-    layer: int,
-    numbers: Sequence[int],
-    rows: Tensor,
-    probs: Tensor,
-    masked: Tensor | None,
-) -> Iterator[_Pattern]:
+def _patterns(session: Session, sample: _Sample) -> Iterator[_Pattern]:
     """The patterns of each head of a layer, as some of its queries show them."""
-    for kind, (*shares, uniform) in _shares(session, about, rows, probs, masked).items():
-        for head, share in zip(numbers, shares, strict=True):
-            yield _Pattern(kind, share - uniform, about.name, layer, head)
+    for kind, (*shares, uniform) in _shares(session, sample).items():
+        for head, share in zip(sample.heads, shares, strict=True):
+            yield _Pattern(kind, share - uniform, sample.about.name, sample.layer, head)
 
 
-def _links(
-    session: Session,
-    about: AttentionMap,
-    layer: int,
-    numbers: Sequence[int],
-    rows: Tensor,
-    probs: Tensor,
-    masked: Tensor | None,
-) -> Iterator[_Link]:
+def _links(session: Session, sample: _Sample) -> Iterator[_Link]:
     """The links between two different words that are at least twice what the head gives there anyway."""
+    about, rows, probs, masked = sample.about, sample.rows, sample.probs, sample.masked
     queries, keys = session.streams[about.queries], session.streams[about.keys]
     from_word, to_word = _content_words(queries)[rows], _content_words(keys)
     texts = [token.text.casefold() for token in keys]
@@ -181,7 +181,7 @@ def _links(
     for (head, row, key), share in zip(strong.nonzero().tolist(), probs[strong].tolist(), strict=True):
         query = int(rows[row])
         if queries[query].text.casefold() != texts[key]:
-            yield _Link(share, about.name, layer, numbers[head], query, key)
+            yield _Link(share, about.name, sample.layer, sample.heads[head], query, key)
 
 
 def _mean_of_others(probs: Tensor, visible: Tensor, groups: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ def _tell_link(session: Session, link: _Link) -> HeadFinding:
 def _tell_pattern(session: Session, best: _Pattern) -> HeadFinding:
     about = session.maps[best.map]
     rows = sampled_rows(len(session.streams[about.queries]))  # those of the overview, shown next to this
-    shares = _shares(session, about, rows, *_attention(session, about, best.layer, [best.head], rows))
+    shares = _shares(session, _Sample.of(session, about, best.layer, [best.head], rows))
     kind, share, _ = main_pattern(shares, 0)
     words = WORDS[kind].format(queries=about.queries, keys=about.keys, first=session.streams[about.keys][0].text)
     sentence = f"In layer {best.layer}, head {best.head}, {words}: {share:.0%} of the attention."
