@@ -72,6 +72,16 @@ class Guard:
         return None
 
 
+def static_text(content: str, kind: str) -> Endpoint:
+    """An endpoint that answers with the same text each time."""
+    body = content.encode("utf-8", "replace")
+
+    async def endpoint(request: Request) -> Response:
+        return Response(body, media_type=kind)
+
+    return endpoint
+
+
 def refusal(status: int, message: str) -> JSONResponse:
     """A JSON error response."""
     return JSONResponse({"error": message}, status_code=status)

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from glassformer.explorer import http
-from glassformer.explorer.http import Endpoint, Guard
+from glassformer.explorer.http import Guard
 from glassformer.explorer.server import LocalPage
 from glassformer.reports.page import page_title, part_data, served_files, served_page
 from glassformer.reports.report import Display
@@ -63,16 +63,9 @@ class ReportServer(LocalPage):
 
         style, script = served_files()
         routes = [
-            Route("/page.css", _static(style, "text/css")),
-            Route("/page.js", _static(script, "text/javascript")),
+            Route("/page.css", http.static_text(style, "text/css")),
+            Route("/page.js", http.static_text(script, "text/javascript")),
             Route("/api/report/{path:path}", http.json_errors(report)),
-            Route("/{path:path}", _static(served_page(), "text/html")),
+            Route("/{path:path}", http.static_text(served_page(), "text/html")),
         ]
         return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), self._token)
-
-
-def _static(content: str, kind: str) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return endpoint

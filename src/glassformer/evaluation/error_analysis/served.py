@@ -14,15 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts
 from glassformer.evaluation.groups import group_names
 from glassformer.evaluation.runs import VALIDATION, EvaluatedSplit
-from glassformer.explorer.http import Endpoint
+from glassformer.explorer import http
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
@@ -72,10 +70,10 @@ class ServedReports(PageServer):
         data = json.dumps(part_data(*reports, title=page_title(reports) if title is None else title), allow_nan=False)
         style, script = served_files()
         routes = [
-            Route(f"/{name}", _static(served_page(), "text/html")),
-            Route("/page.css", _static(style, "text/css")),
-            Route("/page.js", _static(script, "text/javascript")),
-            Route(f"/api/report/{name}", _static(data, "application/json")),
+            Route(f"/{name}", http.static_text(served_page(), "text/html")),
+            Route("/page.css", http.static_text(style, "text/css")),
+            Route("/page.js", http.static_text(script, "text/javascript")),
+            Route(f"/api/report/{name}", http.static_text(data, "application/json")),
         ]
         # A row whose input is no text and no file, such as bytes of Parquet, opens the explorer with none.
         self.begin(texts or [""], port, routes)
@@ -164,10 +162,3 @@ def write_explorer_pages(
     finally:
         runs.stop()
     return written
-
-
-def _static(content: str, kind: str) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        return Response(content.encode("utf-8", "replace"), media_type=kind)
-
-    return endpoint
