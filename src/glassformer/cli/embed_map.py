@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.inputs import inputs
+from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import Json, ModelName, command
 from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.data.options import ReadingOptions
@@ -105,9 +106,7 @@ def _show(
     if serve:
         with study_look(factory, study, embedding_map, method=projection.method) as look:
             look.serve(serving.port)
-            look.show(serving.browser)
-            typer.echo("Ctrl-C stops the server")
-            look.wait()
+            wait_until_stopped(look, serving.browser)
 
 
 def _read_corpus(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import Json, RunFolder, Without, as_typed, command
 from glassformer.cli.screen import note, notes, progress_of, say, say_saved, show, show_next, show_tables, visible
 from glassformer.data.options import ReadingOptions
@@ -69,9 +70,7 @@ def errors(
     elif network and not (json or only_print):
         typer.echo()
         with serve_errors(split, serving.port) as served:
-            served.show(serving.browser)
-            typer.echo("Ctrl-C stops the server")
-            served.wait()
+            wait_until_stopped(served, serving.browser)
 
 
 review = typer.Typer(

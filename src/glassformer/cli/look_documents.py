@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-import typer
-
-from glassformer.cli.screen import notes, print_json
+from glassformer.cli.look_page import wait_until_stopped
+from glassformer.cli.screen import notes
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.options import LookOptions
 from glassformer.files.schema import given
@@ -47,12 +46,7 @@ def look_at_store(store: str, questions: list[str], look: LookOptions, loading: 
         )  # fmt: skip
         with page:
             page.serve(look.port)
-            if json:
-                print_json({"url": page.url, "port": page.port}, indent=None)
-            else:
-                page.show(look.browser)
-                typer.echo("Ctrl-C stops the server")
-            page.wait()
+            wait_until_stopped(page, look.browser, json=json)
 
 
 def _name(store: str) -> str:

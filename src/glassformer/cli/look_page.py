@@ -12,6 +12,7 @@ from glassformer.reports.table import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
+    from glassformer.explorer.server import LocalPage
 
 
 def write(
@@ -60,3 +61,13 @@ def serve(look: Look, *, port: int | None, browser: bool | None, json: bool = Fa
         except Exception as error:  # the server goes on: the page shows the error, and takes another text
             say(f"the forward pass failed: {error}", err=True)
     look.wait()
+
+
+def wait_until_stopped(page: LocalPage, browser: bool | None, *, json: bool = False) -> None:
+    """Say where a page is served, open it in a browser, and serve it until Ctrl-C."""
+    if json:
+        print_json({"url": page.url, "port": page.port}, indent=None)
+    else:
+        page.show(browser)
+        typer.echo("Ctrl-C stops the server")
+    page.wait()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import typer
-
+from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import in_options
 from glassformer.cli.screen import notes, print_json, progress_of, say, say_saved
 from glassformer.errors import DataError
@@ -76,12 +75,7 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
     split = evaluated(Path(path), RowOptions())
     if html is None:
         with serve_run(split, page.port) as served:
-            if json:
-                print_json({"url": served.url, "port": served.port}, indent=None)
-            else:
-                served.show(page.browser)
-                typer.echo("Ctrl-C stops the server")
-            served.wait()
+            wait_until_stopped(served, page.browser, json=json)
         return
     with progress_of("explorer pages") as bar:
         pages = save_run_page(split, html, bar)
@@ -125,9 +119,4 @@ def _show(
         from glassformer.explorer.report_server import ReportServer
 
     with ReportServer(lambda where: pages(where) if where else read(), options.port, wording=in_options) as served:
-        if json:
-            print_json({"url": served.url, "port": served.port}, indent=None)
-        else:
-            served.show(options.browser)
-            typer.echo("Ctrl-C stops the server")
-        served.wait()
+        wait_until_stopped(served, options.browser, json=json)
