@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ import glassformer
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.error_analysis.page import EvaluatedRows
-from glassformer.evaluation.error_analysis.served import ServedReports
 from glassformer.evaluation.evaluate import evaluate
+from glassformer.explorer.report_server import ReportServer, one_page
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.contrastive import Contrastive
 from glassformer.tasks.metrics.ranking import rank_pairs
@@ -132,8 +133,11 @@ def test_images_that_are_bytes_are_told_apart_and_their_errors_are_served(clip: 
     assert [x.details["ranks"] for x in found.predictions] == [x.details["ranks"] for x in of_files]
     assert [x.row for x in found.predictions] == [{"text": text} for text in TEXTS]
     bare = [replace(x, row={}) for x in found.predictions]
-    with ServedReports([EvaluatedRows(found.report, bare, "")], model) as served:
-        assert served.port > 0
+    assert {tuple(row.look) for row in EvaluatedRows(found.report, bare).browser().rows} == {()}
+    with ReportServer(one_page([]), explored=lambda name: (model.session_factory(), [])) as served:
+        key = {"Authorization": f"Bearer {served.url.partition('token=')[2]}"}
+        with urlopen(Request(f"{served.address}api/look/clip//openapi.json", headers=key)) as answer:
+            assert answer.status == 200, "the explorer opens without a text"
 
 
 def test_predictions_are_the_same_at_any_batch_size(clip: Path, tmp_path: Path) -> None:

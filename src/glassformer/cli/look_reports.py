@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import in_options
 from glassformer.cli.screen import notes, print_json, progress_of, say, say_saved
 from glassformer.errors import DataError
 from glassformer.explorer.options import LookOptions
+from glassformer.files import as_path
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path, page_path, report_page, write_page
 from glassformer.reports.report import Display
+
+if TYPE_CHECKING:
+    from glassformer.explorer.report_server import Pages
 
 
 def look_at_report(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
@@ -42,22 +47,15 @@ def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loadin
 
 def look_at_runs(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
     """The page of a folder of runs; where it is served, each of them has a page, and several have one together."""
-    from glassformer.reports.kinds import read_reports
-    from glassformer.runs.curves import TrainingCurves
-    from glassformer.runs.history import read_run
-    from glassformer.runs.run_list import REPORT, RunList, named_runs
+    from glassformer.evaluation.run_page import FolderPages
+    from glassformer.runs.run_list import RunList
 
     def runs() -> list[Display]:
         with progress_of("runs") as bar:
             return [RunList.read(path, bar, address="" if page.html is not None else "/run/")]
 
-    def pages(where: str) -> list[Display]:
-        folders = named_runs(path, where.removeprefix("run/").split("//"))
-        reports = [folder / REPORT for folder in folders.values() if (folder / REPORT).is_file()]
-        curves = TrainingCurves([read_run(folder, name) for name, folder in folders.items()])
-        return [curves, *(read_reports(reports[0]) if len(folders) == len(reports) == 1 else [])]
-
-    _show(runs, path, texts, page, json, pages)
+    each = FolderPages(as_path(path, "folder"))
+    _show(runs, path, texts, page, json, each.pages, explored=each.explored)
 
 
 def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
@@ -85,23 +83,21 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
         say_saved(html, pages)
 
 
-def _no_page(where: str) -> list[Display]:
-    raise DataError(f"{where}: there is nothing here")
-
-
 def _show(
     read: Callable[[], Sequence[Display]],
     path: str,
     texts: list[str],
     options: LookOptions,
     json: bool,
-    pages: Callable[[str], Sequence[Display]] = _no_page,
+    pages: Pages | None = None,
+    **served: Any,
 ) -> None:
     """Serve the page of reports until Ctrl-C, or write it as an HTML file.
 
     Args:
         read: the reports, which are read again when the page is loaded again
         pages: those of other paths of the server, to which the page has links
+        served: other arguments of the server
     Raises: DataError: a text, which goes with a model. ConfigError: an option of the explorer.
     """
     options.check_report()
@@ -116,7 +112,10 @@ def _show(
         print_json({"out": str(options.html)}, indent=None) if json else say(f"saved in {options.html}")
         return
     with spinner("starting"):
-        from glassformer.explorer.report_server import ReportServer
+        from glassformer.explorer.report_server import ReportServer, one_page
 
-    with ReportServer(lambda where: pages(where) if where else read(), options.port, wording=in_options) as served:
-        wait_until_stopped(served, options.browser, json=json)
+    def page(where: str) -> Sequence[Display]:
+        return pages(where) if where and pages is not None else one_page(read())(where)
+
+    with ReportServer(page, options.port, wording=in_options, **served) as server:
+        wait_until_stopped(server, options.browser, json=json)

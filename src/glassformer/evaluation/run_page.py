@@ -1,4 +1,4 @@
-"""The page of a run as reports: what happened, its metrics, errors, curves and settings; `look RUN`.
+"""The page of a run as reports: what happened, its metrics, errors, curves and settings; `look RUN`, and of a folder.
 
 metrics     next to baselines, per class      curves       the loss and the main metric; others folded
 errors      as `glassformer errors` has them  settings     of the training, folded
@@ -6,26 +6,32 @@ errors      as `glassformer errors` has them  settings     of the training, fold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.errors import DataError, GlassformerError
 from glassformer.evaluation.error_analysis.served import (
-    ServedReports,
     evaluated_rows,
-    first_texts,
+    explored_split,
+    explorer_of,
     write_explorer_pages,
 )
 from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
-from glassformer.evaluation.runs import EvaluatedSplit
+from glassformer.evaluation.runs import EvaluatedSplit, saved_split
+from glassformer.explorer.report_server import ReportServer, one_page
+from glassformer.explorer.session_runs import SessionFactory
+from glassformer.reports.kinds import read_reports
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle, verdict
 from glassformer.runs.history import RunHistory, read_run
+from glassformer.runs.run_list import REPORT, named_runs
 
 FIRST_ROWS, LINKED_ROWS = 10, 5
 """Rows that are shown until one asks for all, and those with an explorer page next to a file."""
+NO_ROWS = "It has no rows yet: `glassformer evaluate RUN` predicts its validation rows, and shows them here."
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +40,10 @@ class RunVerdict(Display):
 
     report: EvaluationReport
     history: RunHistory
+
+    @property
+    def page_title(self) -> str:
+        return self.history.name
 
     @property
     def caption(self) -> str:
@@ -56,25 +66,68 @@ class RunVerdict(Display):
 
 
 def run_reports(
-    split: EvaluatedSplit, history: RunHistory | None = None, pages: Mapping[int, str] | None = None
+    split: EvaluatedSplit,
+    history: RunHistory | None = None,
+    *,
+    pages: Mapping[int, str] | None = None,
+    explorer: str = "",
 ) -> list[Display]:
     """The reports of the page of a run.
 
     Args:
         split: rows of the run, evaluated
         history: what its event log says, None = read now
-        pages: index of a prediction → its explorer page, of a file; None = the explorer is served next to it
+        pages: index of a prediction → its explorer page, of a file
+        explorer: the address of the explorer of its model, where it is served next to the page
     """
     history = history or read_run(split.run.folder)
-    errors = evaluated_rows(split, pages, first=FIRST_ROWS, whole=False)
+    errors = evaluated_rows(split, pages, explorer=explorer, first=FIRST_ROWS, whole=False)
     curves = TrainingCurves([history], whole=False)
     return [RunVerdict(split.report, history), errors, curves, RunSettings([history])]
 
 
-def serve_run(split: EvaluatedSplit, port: int | None = None) -> ServedReports:
+def serve_run(split: EvaluatedSplit, port: int | None = None) -> ReportServer:
     """Serve the page of a run next to the explorer. Raises: ConfigError: the port is taken."""
-    reports, title = run_reports(split), split.report.name
-    return ServedReports(reports, split.run.model, port, name="run", title=title, texts=first_texts(split))
+    reports = run_reports(split, explorer=explorer_of(split, split.report.name))
+    return ReportServer(one_page(reports), port, explored=explored_split(split))
+
+
+@dataclass(frozen=True)
+class FolderPages:
+    """The pages of the runs of a folder, and what the explorer shows of their models.
+
+    folder: of the runs, as `RunList.read` names them
+    """
+
+    folder: Path
+
+    def pages(self, where: str) -> list[Display]:
+        """The page of a run, `run/NAME`; or that of several together, `run/NAME//NAME`.
+
+        Raises: DataError: there is no such run (any more), or its log is damaged.
+        """
+        folders = named_runs(self.folder, where.removeprefix("run/").split("//"))
+        histories = [read_run(folder, name) for name, folder in folders.items()]
+        if len(histories) > 1:
+            return [TrainingCurves(histories)]
+        [(name, folder)], [history] = folders.items(), histories
+        try:
+            split = saved_split(folder)
+        except GlassformerError as error:
+            return [TrainingCurves(histories, notes=[f"Its rows cannot be shown: {error}"])]
+        if split is not None:
+            return run_reports(split, history, explorer=explorer_of(split, name))
+        if (folder / REPORT).is_file():
+            return [TrainingCurves(histories), *read_reports(folder / REPORT)]
+        return [TrainingCurves(histories, notes=[NO_ROWS])]
+
+    def explored(self, name: str) -> tuple[SessionFactory, Sequence[str]]:
+        """As of `ReportServer`. Raises: DataError: there is no such run. WeightsError: it has no model."""
+        folder = named_runs(self.folder, [name])[name]
+        split = saved_split(folder)
+        if split is None:
+            raise DataError(f"{name}: its rows were not evaluated; `glassformer evaluate` it")
+        return explored_split(split)(name)
 
 
 def save_run_page(split: EvaluatedSplit, path: Path, progress: Callable[[int, int], None] | None = None) -> list[str]:
@@ -85,5 +138,5 @@ def save_run_page(split: EvaluatedSplit, path: Path, progress: Callable[[int, in
     Returns: the explorer's pages, relative to the folder of the file.
     """
     pages = write_explorer_pages(split, LINKED_ROWS, path, progress)
-    write_page(path, report_page(*run_reports(split, pages=pages), title=split.report.name))
+    write_page(path, report_page(*run_reports(split, pages=pages)))
     return sorted(pages.values())

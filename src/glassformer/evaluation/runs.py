@@ -324,6 +324,21 @@ def evaluated_split(
     return EvaluatedSplit(run, name, data, report, records)
 
 
+def saved_split(folder: Path) -> EvaluatedSplit | None:
+    """The evaluation of a run on its validation rows as it was saved, without its model; None = there is none.
+
+    Raises: ConfigError: the folder holds no run. DataError: the evaluation is damaged.
+    """
+    saved = folder / EVALUATION / VALIDATION
+    if not (saved / REPORT).is_file() or not (saved / PREDICTIONS).is_file():
+        return None
+    run, notes = open_run(folder), list[str]()
+    split = evaluated_split(run, notify=notes.append)
+    if notes:
+        split.report.notes.append("Metrics and rows are of other weights than the model has now; evaluate it again.")
+    return split
+
+
 def split_rows(run: TrainedRun, name: str, data: list[str] | None) -> RowSequence:
     """Read the rows of a split. Raises: DataError: there is no such split, or it has no rows."""
     if data:

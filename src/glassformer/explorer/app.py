@@ -80,11 +80,12 @@ def build(
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
 
 
-def static_routes(program: str = "app") -> list[Route]:
-    """The files of a page, and the page at `/`.
+def static_routes(program: str = "app", path: str = "/") -> list[Route]:
+    """The files of a page, and the page.
 
     Args:
         program: app, the explorer; or ask, the page of a store of documents
+        path: of the page
     Raises: PageMissingError: this installation lacks the page's files.
     """
     files = page_files()
@@ -100,7 +101,7 @@ def static_routes(program: str = "app") -> list[Route]:
             f"{element('script', src='/static/reports.js')}\n{SCRIPT}".encode(),
         )
     endpoints = {f"/static/{name}": _static(name, content) for name, content in files.items()}
-    return [Route(path, endpoint) for path, endpoint in {"/": endpoints["/static/index.html"], **endpoints}.items()]
+    return [Route(each, endpoint) for each, endpoint in {path: endpoints["/static/index.html"], **endpoints}.items()]
 
 
 def _static(name: str, content: bytes) -> Endpoint:

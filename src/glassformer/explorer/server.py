@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Sequence
 from html import escape
@@ -21,7 +20,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
-from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -204,7 +202,7 @@ def _user() -> str:
         return "USER"
 
 
-class LocalPage(ABC):
+class LocalPage:
     """A page served on this machine, for those who have its token, until `close` or the end of a `with`."""
 
     def __init__(self) -> None:
@@ -212,9 +210,9 @@ class LocalPage(ABC):
         self._server: Server | None = None
 
     @property
-    @abstractmethod
     def url(self) -> str:
         """The address with the access token; do not share it."""
+        return f"{self.address}#token={self._token}"
 
     @property
     def address(self) -> str:
@@ -278,7 +276,7 @@ class LocalPage(ABC):
 
 
 class PageServer(LocalPage):
-    """The explorer, served.
+    """The explorer, served: as a page of its own, or within that of reports.
 
     runs: the forward passes of the model that it shows
     """
@@ -290,16 +288,24 @@ class PageServer(LocalPage):
         self._maps = EmbeddingMaps(runs)
         self._jobs = ViewJobs(runs, self._traces, self._maps)
 
-    def begin(self, texts: Sequence[str], port: int | None = None, routes: Sequence[Route] = ()) -> None:
-        """Start serving the explorer in a thread, with these routes alongside it.
+    def begin(self, texts: Sequence[str], port: int | None = None) -> None:
+        """Start serving the explorer in a thread.
 
         Args:
             texts: the initial texts of the page
             port: None = a free one
         Raises: ConfigError: the port is taken.
         """
-        sound = sound_routes(self._runs, self._sounds, texts[0])
-        self.serve_app(build(self._jobs, self._token, texts, [*sound, *routes]), port)
+        self.serve_app(self.app(texts, self._token), port)
+
+    def app(self, texts: Sequence[str], token: str) -> ASGIApp:
+        """The explorer as an application, to be served by another page.
+
+        Args:
+            texts: the initial texts of the page
+            token: access token that it requires
+        """
+        return build(self._jobs, token, texts, sound_routes(self._runs, self._sounds, texts[0]))
 
     def close(self) -> None:
         """Stop the server, and cancel what runs in its threads. Finished sessions can still be saved."""

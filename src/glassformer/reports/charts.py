@@ -234,7 +234,8 @@ class RowBrowser:
 
     names: classes, labels or tags by which rows are filtered
     grouped_by: what the groups of the rows are
-    command: that opens the explorer on the texts of a row; "" = the explorer is served next to the page
+    command: that opens the explorer on the texts of a row
+    explorer: its address, where it is served next to the page
     first: how many rows are shown until one asks for all; None = a page of them
     review: the command that reads a sheet of corrected labels, after which its path comes
     """
@@ -244,5 +245,6 @@ class RowBrowser:
     names: Sequence[str] = ()
     grouped_by: str = ""
     command: str = ""
+    explorer: str = ""
     first: int | None = None
     review: str = ""

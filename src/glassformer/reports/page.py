@@ -195,9 +195,10 @@ def report_page(*reports: Display, title: str | None = None, wording: Callable[[
     return page(data["title"], body, style=PLAIN, script=script, packed_style=_static("page.css") + style)
 
 
-def page_title(reports: Iterable[Display]) -> str:
-    """The title of a page of reports: those of all of them."""
-    return " · ".join(filter(None, map(_title, reports)))
+def page_title(reports: Sequence[Display]) -> str:
+    """The title of a page of reports: what the first calls the page, or the titles of all."""
+    named = str(getattr(reports[0], "page_title", "")) if reports else ""
+    return _label(named) or " · ".join(filter(None, map(_title, reports)))
 
 
 def served_page() -> str:
@@ -412,6 +413,7 @@ def _browser_data(browser: RowBrowser) -> dict[str, Any]:
         "names": list(map(_label, browser.names)),
         "grouped_by": _label(browser.grouped_by),
         "command": browser.command,
+        "explorer": browser.explorer,
         "first": browser.first,
         "review": browser.review,
         "rows": [_browser_row_data(row, _running_text if browser.kind == "texts" else _label) for row in browser.rows],

@@ -83,10 +83,12 @@ class TrainingCurves(Display):
 
     whole: show all charts, tables and the settings; else fold all but the loss and the metric of the best model, on a
         page that has the rest
+    notes: sentences below
     """
 
     runs: Sequence[RunHistory]
     whole: bool = True
+    notes: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -169,7 +171,7 @@ class TrainingCurves(Display):
 
     def remarks(self) -> list[str]:
         left_out = [chart.title for chart in self._all_charts[MAX_CHARTS:]]
-        return [f"Not drawn: {', '.join(left_out)}."] if left_out else []
+        return [*self.notes, *([f"Not drawn: {', '.join(left_out)}."] if left_out else [])]
 
 
 @dataclass(frozen=True, repr=False)

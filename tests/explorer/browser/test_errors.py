@@ -16,10 +16,10 @@ import pytest
 from glassformer.evaluation.error_analysis.confusion import confusion_matrix
 from glassformer.evaluation.error_analysis.page import EvaluatedRows
 from glassformer.evaluation.error_analysis.review import read_sheet
-from glassformer.evaluation.error_analysis.served import ServedReports
 from glassformer.evaluation.groups import GroupMetrics, MetricsByGroup
 from glassformer.evaluation.run_page import run_reports
 from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun
+from glassformer.explorer.report_server import ReportServer, explorer_address, one_page
 from glassformer.model import Model
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
@@ -239,19 +239,29 @@ def test_looking_inside_a_file(tab: Tabs, pages: dict[str, Path]) -> None:
 
 
 def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]) -> None:
-    with ServedReports([errors_of(classified(), model="")], models["bert"]) as served:
-        one = tab()
-        page = one.page
+    rows = errors_of(classified(), explorer=explorer_address("a mood/1"))
+    with ReportServer(one_page([rows]), explored=lambda name: (models["bert"].session_factory(), [name])) as served:
+        page = tab().page
         page.goto(served.url)
         page.wait_for_selector(".row")
         assert "token" not in page.url, "the key leaves the address"
-        with page.context.expect_page() as other:
-            page.locator("a.look").first.click()
-        inside = other.value
-        inside.wait_for_selector("#tab-model[aria-selected=true]")
-        assert inside.get_by_label("text", exact=True).input_value() == "time flies 27"
-        inside.close()
-        address = served.url.partition("/errors")[0] + "/api/report/errors"
+        page.locator("select[name=true]").select_option("love")
+        page.get_by_role("link", name="Look inside row 14").click()
+        page.wait_for_selector("#tab-model[aria-selected=true]")
+        assert page.url.partition("#")[0] == f"{served.address}look/a%20mood/1"
+        field, row = page.get_by_label("text", exact=True), page.get_by_role("region", name="Row")
+        assert field.input_value() == "time flies 14" and "x=" in page.url
+        assert row.inner_text().splitlines() == ["← Back to the row", "val.csv: line 16", "true love · predicted love"]
+        field.fill("fruit flies")
+        page.get_by_role("button", name="Run").click()
+        row.get_by_text("The text is another than that of the row.").wait_for()
+        assert "true=" not in page.url, "nor does its link say so"
+        row.get_by_role("link", name="Back to the row").click()
+        page.wait_for_selector(".row.at")
+        assert page.locator(".row.at .where").inner_text() == "val.csv: line 16" and "true=love" in page.url
+        page.locator("select[name=true]").select_option("joy")
+        assert page.locator(".row.at").count() == 0 and "at=" not in page.url
+        address = f"{served.address}api/report/"
         with pytest.raises(Exception, match="401"):
             urlopen(Request(address))
         stranger = tab(expect="401").page
@@ -260,7 +270,7 @@ def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]
         late = tab(expect="ERR_CONNECTION_REFUSED").page
         late.goto(served.url)
         late.wait_for_selector(".row")
-        late.route("**/api/report/errors", lambda route: route.abort("connectionrefused"))
+        late.route("**/api/report/", lambda route: route.abort("connectionrefused"))
         late.reload()
         late.get_by_text("The server does not answer any more").wait_for()
         late.unroute_all()
@@ -280,7 +290,7 @@ def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict
     records, folder = classified(), write_run(tmp_path / "mood", options={"data": {"train": str(tmp_path / "a.csv")}})
     run = TrainedRun(folder, parse_config({"task": "classify", "output": "x", "model": "m", "data": {"train": "a"}}))
     split = EvaluatedSplit(run, "validation", None, report("classify", records), records)
-    page = opened(tab, written(*run_reports(split, pages={}), folder=tmp_path, title="mood"))
+    page = opened(tab, written(*run_reports(split), folder=tmp_path))
     assert page.title() == page.locator("h1").inner_text() == "mood"
     assert page.locator("h2.part").all_inner_texts() == ["Errors", "Curves", "Settings"]
     settings = page.locator("article").last
@@ -304,12 +314,15 @@ def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict
     page.get_by_role("button", name="Curves").click()
     assert told(page).startswith("4 of 30"), "going to a part of the page keeps what is chosen"
 
-    with ServedReports(run_reports(split), models["bert"], name="run") as served:
+    reports = run_reports(split, explorer=explorer_address("mood"))
+    with ReportServer(one_page(reports), explored=lambda name: (models["bert"].session_factory(), [name])) as served:
         one = tab()
         one.page.goto(served.url)
         one.page.wait_for_selector(".row")
+        assert one.page.title() == "mood"
         assert one.page.get_by_role("slider", name="Loss: step").count() == 1, "the curves are alive"
-        with one.context.expect_page() as other:
-            one.page.locator("a.look").first.click()
-        other.value.wait_for_selector("#tab-model[aria-selected=true]")
-        assert other.value.get_by_label("text", exact=True).input_value() == "time flies 27"
+        one.page.locator("a.look").first.click()
+        one.page.wait_for_selector("#tab-model[aria-selected=true]")
+        assert one.page.get_by_label("text", exact=True).input_value() == "time flies 27"
+        one.page.go_back()
+        one.page.wait_for_selector(".row.at")

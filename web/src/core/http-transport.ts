@@ -16,7 +16,7 @@ export class HttpTransport implements Transport {
   constructor(private readonly token: string | null) {}
 
   async run(texts: string[] | null, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
-    return this.pass("/api/runs", texts ? { texts } : {}, progress, signal);
+    return this.pass("/runs", texts ? { texts } : {}, progress, signal);
   }
 
   async view(name: string, session: Session | null, request: object, { progress = () => {}, signal }: ViewOptions = {}): Promise<BinaryFrame> {
@@ -24,10 +24,10 @@ export class HttpTransport implements Transport {
     const key = JSON.stringify([name, body]);
     const cached = this.frames.get(key);
     if (cached) return cached;
-    const answer = await this.post(`/api/view/${name}`, body, signal);
+    const answer = await this.post(`/view/${name}`, body, signal);
     if (!answer.headers.get("Content-Type")?.startsWith("application/x-ndjson")) return readFrame(await answer.arrayBuffer().catch(unreachable), name);
     const done = await this.ready<{ key: string }>(answer, progress);
-    const kept = await this.call(`/api/frame?${new URLSearchParams({ s: session?.id ?? "", key: done.key })}`, { signal });
+    const kept = await this.call(`/frame?${new URLSearchParams({ s: session?.id ?? "", key: done.key })}`, { signal });
     const frame = readFrame(await kept.arrayBuffer().catch(unreachable), name);
     this.frames.set(key, frame, frame.bytes ?? 0);
     return frame;
@@ -35,7 +35,7 @@ export class HttpTransport implements Transport {
 
   async write(request: GenerationRequest, onLine: (line: TraceLine) => void, signal?: AbortSignal): Promise<void> {
     let finished = false;
-    for await (const line of lines(await this.post("/api/write", request, signal))) {
+    for await (const line of lines(await this.post("/write", request, signal))) {
       const message = JSON.parse(line, nullToMinusInfinity) as TraceLine & { error?: string };
       if (message.error) throw new UserError(message.error, "request");
       onLine(message);
@@ -45,27 +45,27 @@ export class HttpTransport implements Transport {
   }
 
   async stop(w: string): Promise<void> {
-    await (await this.post("/api/stop", { w })).text();
+    await (await this.post("/stop", { w })).text();
   }
 
   async attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
-    return this.pass("/api/attend", { w, node }, progress, signal);
+    return this.pass("/attend", { w, node }, progress, signal);
   }
 
   async transcribe(_: Session, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Transcript> {
-    const about = await this.pass<Description>("/api/transcribe", {}, progress, signal);
+    const about = await this.pass<Description>("/transcribe", {}, progress, signal);
     return transcriptOf(about, async (kind, window) => {
-      const answer = await this.call(`/api/${kind}${kind === "alignment" ? `?window=${window}` : ""}`, { signal });
+      const answer = await this.call(`/${kind}${kind === "alignment" ? `?window=${window}` : ""}`, { signal });
       return readFrame(await answer.arrayBuffer().catch(unreachable), kind);
     });
   }
 
   async recording(): Promise<Blob> {
-    return (await this.call("/api/recording")).blob();
+    return (await this.call("/recording")).blob();
   }
 
   async listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
-    return this.pass("/api/listen", { window }, progress, signal);
+    return this.pass("/listen", { window }, progress, signal);
   }
 
   embeddings(session: Session, stream: string): EmbeddingSource {
@@ -73,9 +73,9 @@ export class HttpTransport implements Transport {
   }
 
   async page(session: Session, location?: PageLocation): Promise<Blob> {
-    if (location === "transcript") return (await this.call("/api/transcript")).blob();
+    if (location === "transcript") return (await this.call("/transcript")).blob();
     const parameters: Record<string, string> = location && "w" in location ? { w: location.w, node: String(location.node) } : { s: session.id };
-    return (await this.call(`/api/page?${new URLSearchParams(parameters)}`)).blob();
+    return (await this.call(`/page?${new URLSearchParams(parameters)}`)).blob();
   }
 
   /** Run a forward pass, or a transcription: progress line by line, and what it gave in the end. */
@@ -102,7 +102,9 @@ export class HttpTransport implements Transport {
 
   private async call(path: string, options: RequestInit = {}): Promise<Response> {
     const headers = { ...options.headers, ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
-    const answer = await fetch(path, { ...options, headers, cache: "no-store" }).catch(unreachable);
+    // One of several models has a path: /look/NAME, and its API is /api/look/NAME//…
+    const { pathname } = location, own = pathname === "/" ? "" : `${pathname}/`;
+    const answer = await fetch(`/api${own}${path}`, { ...options, headers, cache: "no-store" }).catch(unreachable);
     if (!answer.ok) throw await errorOf(answer);
     return answer;
   }

@@ -4,7 +4,7 @@ import { batch, computed, type ReadonlySignal, type Signal, signal } from "@prea
 import { setFragment } from "./browser";
 import { isAt, placeOf } from "./findings";
 import { mapOf, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, windowOf } from "./url-state";
-import { type Overview, type Progress, UserError, type Session, type State, type Transport } from "./types";
+import { type Overview, type Progress, type RowLabel, UserError, type Session, type State, type Transport } from "./types";
 import * as views from "./views";
 
 /** An error message that stays until it is dealt with. */
@@ -37,6 +37,8 @@ export class Store {
   /** The texts as a link carries them; null while they are those that the page was opened with. */
   private packed: string | null = null;
   private openedWith: string | null = null;
+  /** The row that a link led from, and its texts: of others, its label says nothing. */
+  private labelled: { texts: string; row: RowLabel } | null = null;
   private loading = new AbortController();
   private running = new AbortController();
 
@@ -154,7 +156,10 @@ export class Store {
 
   private open(session: Session, packed: string | null): void {
     const before = this.current.value;
+    const location = JSON.stringify(session.texts);
     const { state, notices } = before ? { state: clampState(this.moved(before, session), session), notices: [] } : parseState(this.requested(session), session);
+    if (before) state.row = this.rowOf(location);
+    else if (state.row) this.labelled = { texts: location, row: state.row };
     batch(() => {
       this.packed = packed;
       this.obstacle.value = null;
@@ -167,6 +172,11 @@ export class Store {
     });
     this.address("replaceState");
     void this.load();
+  }
+
+  private rowOf(texts: string): RowLabel | null {
+    if (!this.labelled) return null;
+    return this.labelled.texts === texts ? this.labelled.row : { ...this.labelled.row, true: "", said: "" };
   }
 
   /** From a finding in the text before, on to the first in this one. */

@@ -407,6 +407,17 @@ export interface Transport {
 export type ViewName = string;
 
 /** View state; serialised as the URL fragment. */
+/** A row of data that a link leads from. */
+export interface RowLabel {
+  /** Its file and line. */
+  row: string;
+  /** Its true label, and the class that was predicted; empty where the text is not that of the row any more. */
+  true: string;
+  said: string;
+  /** The address of the page with the row. */
+  back: string;
+}
+
 export interface State {
   view: ViewName;
   map: string;
@@ -437,6 +448,8 @@ export interface State {
   similarity: SimilarityState;
   search: SearchState;
   embedding: EmbeddingState;
+  /** Of which row of data the text is, if of one. */
+  row: RowLabel | null;
   /** The step of the tour that is on screen, counted from 1; null = none. */
   tour: number | null;
   /** What controls of views choose, by name, where that is not the default; see `useChoice`. */

@@ -8,7 +8,7 @@ import { formatEmbedding, initialEmbedding, readEmbedding } from "./embedding-st
 import { placeOf } from "./findings";
 import { formatReading, initialReading, readReading } from "./readings";
 import { typeOf } from "./tokens";
-import type { AttentionMap, Companding, Mix, Session, State } from "./types";
+import type { AttentionMap, Companding, Mix, RowLabel, Session, State } from "./types";
 
 export const VERSION = "1";
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
@@ -32,7 +32,7 @@ export function initialState({ maps, opening: { view, findings } }: Session): St
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
-    embedding: initialEmbedding(), tour: null, chosen: {},
+    embedding: initialEmbedding(), row: null, tour: null, chosen: {},
   };
 }
 
@@ -62,6 +62,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
   pairs.push(...formatEmbedding(state.embedding));
+  for (const [name, value] of Object.entries(state.row ?? {})) if (value) pairs.push([name, value]);
   if (state.tour !== null) pairs.push(["tour", String(state.tour)]);
   for (const [name, value] of Object.entries(state.chosen)) pairs.push([`c.${name}`, value]);
   if (window !== null) pairs.push(["win", String(window)]);
@@ -110,10 +111,17 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.similarity = readSimilarity(pairs);
   state.search = readSearch(pairs);
   state.embedding = readEmbedding(pairs, notices);
+  state.row = readRow(pairs);
   for (const [name, value] of pairs) if (name.startsWith("c.")) state.chosen[name.slice(2)] = value;
   return { state, notices: [...new Set(notices)] };
 }
 
+
+/** The row that a link leads from; the way back is a path of this server, or of files next to each other. */
+export function readRow(pairs: Pairs): RowLabel | null {
+  const [row, label, said, back] = ["row", "true", "said", "back"].map((name) => pairs.get(name) ?? "");
+  return row || label ? { row, true: label, said, back: /^(\/(?![\/\\])|\.\.\/)/.test(back) ? back : "" } : null;
+}
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];

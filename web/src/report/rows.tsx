@@ -7,7 +7,7 @@
  */
 
 import { storeItem, storedItem } from "../core/browser";
-import { write, written } from "./address";
+import { write as address, written } from "./address";
 import { element, fill } from "./dom";
 import "./rows.css";
 import { saveRows } from "./save";
@@ -18,8 +18,9 @@ import type { BrowserData, Choice, DrawRows, RowData } from "./types";
 const SCORES = 3; // of the likeliest classes
 const COLOURS = 8; // of the style sheet, as for lines
 const AT_ONCE = 25;
+const LABEL = 300; // characters of a label that an address holds
 const ORDERS = { high: "highest loss first", low: "lowest loss first", sure: "wrong, the most confident first", file: "as in the file" };
-const ALL: Choice = { order: "high", true: "", predicted: "", answers: "", group: "", find: "", page: "0" };
+const ALL: Choice = { order: "high", true: "", predicted: "", answers: "", group: "", find: "", page: "0", at: "" };
 
 /** A row with all that it may have. */
 export interface Row extends Omit<Required<RowData>, "correct" | "loss" | "whole"> {
@@ -99,6 +100,20 @@ async function packed(texts: string[]): Promise<string> {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }
 
+/** What the explorer says of a row: its place and its label, and of a class the one that was predicted. */
+export function labelOf({ where, words, true: labels, predicted }: Row, kind: BrowserData["kind"]): Record<string, string> {
+  const tagged = words.map((word, i) => `${word} ${labels[i]}`).filter((_, i) => labels[i] !== "O");
+  const label = kind === "tags" ? tagged.join(", ") || "O" : labels.join(", ");
+  return { row: where.replace(/^.*[\\/]/, ""), true: label.slice(0, LABEL), ...(kind === "classes" ? { said: predicted[0] } : {}) };
+}
+
+/** The address of the page with a row in sight. */
+function addressOf({ index }: Row): string {
+  const pairs = new URLSearchParams(location.hash.slice(1));
+  pairs.set("at", String(index));
+  return `${location.pathname}#${pairs}`;
+}
+
 const Hidden = ({ children }: { children: unknown }) => <span class="unseen">{children as never}</span>;
 
 /** The loss of a few words is written shorter than one near zero. */
@@ -134,20 +149,20 @@ const textNames = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => r
 const textOf = (row: Row, name: string): string => row.texts.find(([each]) => each === name)?.[1] ?? "";
 
 /** The rows of one kind, drawn under a choice. */
-function drawer({ kind, names, command }: BrowserData, corrections: Corrections) {
+function drawer({ kind, names, command, explorer }: BrowserData, corrections: Corrections) {
   const types = [...new Set(names.map((name) => name.replace(/^[BIES]-/, "")).filter((name) => name !== "O"))];
   const colour = (tag: string) => Math.max(types.indexOf(tag.replace(/^[BIES]-/, "")), 0) % COLOURS;
-  const write = (values: string[]) => values.join(", ") || (kind === "labels" ? "(none)" : "(nothing)");
+  const listed = (values: string[]) => values.join(", ") || (kind === "labels" ? "(none)" : "(nothing)");
 
   function Verdict({ row }: { row: Row }) {
     if (kind === "texts") return null;
     const wrong = row.words.filter((_, i) => finite(row.losses[i]) && row.true[i] !== row.predicted[i]).length;
     if (kind === "tags") return wrong ? <span class="chip is-predicted">{wrong} of {row.words.length} words wrong</span> : <span class="chip is-true">all right</span>;
-    if (row.correct) return <span class="chip is-true">{write(row.true)}<Hidden> is right</Hidden></span>;
+    if (row.correct) return <span class="chip is-true">{listed(row.true)}<Hidden> is right</Hidden></span>;
     return (
       <>
-        <span class="chip is-true"><small>true</small> {write(row.true)}</span>
-        <span class="chip is-predicted"><small>predicted</small> {write(row.predicted)}</span>
+        <span class="chip is-true"><small>true</small> {listed(row.true)}</span>
+        <span class="chip is-predicted"><small>predicted</small> {listed(row.predicted)}</span>
       </>
     );
   }
@@ -211,10 +226,10 @@ function drawer({ kind, names, command }: BrowserData, corrections: Corrections)
   function Look({ row, into }: { row: Row; into: () => Element }) {
     const words = <>Look inside<Hidden> row {row.index}</Hidden></>;
     if (row.page) return <a class="look" href={`./${row.page.split("/").map(encodeURIComponent).join("/")}`} target="_blank">{words}</a>;
-    if (!row.look[0]) return null;
-    if (!command) {
-      const link = element(<a class="look" target="_blank" rel="opener" href="/">{words}</a>);
-      void packed(row.look).then((texts) => link.setAttribute("href", `/#v=1&x=${texts}`));
+    if (!row.look[0] || !(explorer || command)) return null;
+    if (explorer) {
+      const link = element<HTMLAnchorElement>(<a class="look" href={explorer} onClick={() => address({ at: String(row.index) })}>{words}</a>);
+      void packed(row.look).then((x) => (link.href = `${explorer}#${new URLSearchParams({ v: "1", x, ...labelOf(row, kind), back: addressOf(row) })}`));
       return link as never;
     }
     const line = `${command} ${row.look.some((text) => text.startsWith("-")) ? "-- " : ""}${row.look.map(quoted).join(" ")}`;
@@ -348,12 +363,26 @@ const draw: DrawRows = (data) => {
     document.dispatchEvent(new CustomEvent("chosen", { detail: { ...choice } }));
   }
 
+  /** Bring the row of the address into sight. */
+  function reach(): void {
+    const place = choice.at ? found.findIndex(({ index }) => String(index) === choice.at) : -1;
+    if (place < 0) return;
+    if (choice.page !== "" || place >= data.first!) {
+      choice.page = String(Math.floor(place / AT_ONCE));
+      show();
+    }
+    const row = list.children[choice.page === "" ? place : place % AT_ONCE];
+    row.classList.add("at");
+    row.scrollIntoView({ block: "center" });
+  }
+
   function change(values: Partial<Choice>): void {
+    choice.at = "";
     if (!("page" in values)) choice.page = choice.page && "0";
     Object.assign(choice, values);
     if (choice.order === "sure" && choice.true && choice.true === choice.predicted) choice.order = "high"; // of which none is wrong
     show();
-    write(Object.fromEntries(Object.keys(ALL).map((name) => [name, choice[name as keyof Choice] === start[name as keyof Choice] ? "" : choice[name as keyof Choice]])));
+    address(Object.fromEntries(Object.keys(ALL).map((name) => [name, choice[name as keyof Choice] === start[name as keyof Choice] ? "" : choice[name as keyof Choice]])));
   }
 
   /** What the address says, where there is such a choice. */
@@ -379,6 +408,7 @@ const draw: DrawRows = (data) => {
   });
   addEventListener("hashchange", recall);
   recall();
+  requestAnimationFrame(reach); // once it is on the page
   corrections.changed();
   return section as never;
 };

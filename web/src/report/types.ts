@@ -147,8 +147,10 @@ export interface BrowserData {
   kind: "classes" | "labels" | "number" | "tags" | "texts";
   names: string[];
   grouped_by: string;
-  /** That opens the explorer on a row; empty: the explorer is served next to the page. */
+  /** That opens the explorer on a row. */
   command: string;
+  /** The address of the explorer, where it is served next to the page. */
+  explorer: string;
   /** Rows that are shown until one asks for all. */
   first: number | null;
   /** The command that reads corrected labels, after which the path of the sheet comes. */
@@ -165,6 +167,8 @@ export interface Choice {
   find: string;
   group: string;
   page: string;
+  /** The index of a row that is to be in sight. */
+  at: string;
 }
 
 export interface PassagesData {

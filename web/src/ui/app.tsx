@@ -14,6 +14,7 @@ import { Logo } from "./logo";
 import { MapChoice, Navigator } from "./navigator";
 import { Pins } from "./pins";
 import { addReportViews } from "./report-view";
+import { Row } from "./row-label";
 import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
@@ -39,6 +40,7 @@ export function App({ store }: { store: Store }) {
       {session ? (
         <>
           <Texts store={store} session={session} />
+          <Row store={store} session={session} />
           <Running store={store} />
           <Banners store={store} />
           {store.state.value.tour !== null && <Tour store={store} session={session} />}

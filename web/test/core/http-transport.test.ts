@@ -8,6 +8,8 @@ import * as views from "../../src/core/views";
 
 const session = pair();
 const real = globalThis.fetch;
+const at = (pathname: string) => Object.assign(globalThis, { location: { pathname } });
+at("/");
 afterEach(() => void (globalThis.fetch = real));
 
 /** The next calls get this answer; returns what was asked. */
@@ -40,6 +42,14 @@ test("a run tells how far it is, block by block, and ends with the session", asy
   assert.equal(asked[0].options.method, "POST");
   assert.deepEqual(JSON.parse(asked[0].options.body as string), { texts: ["a b", "c d"] });
   assert.equal((asked[0].options.headers as Record<string, string>).Authorization, "Bearer secret");
+});
+
+test("of several models, each has its own path", async () => {
+  const asked = answer(() => stream(`{"ready":${JSON.stringify(session)}}\n`));
+  at("/look/a%20b/seed-1");
+  await new HttpTransport("secret").run(null, () => undefined);
+  at("/");
+  assert.equal(asked[0].path, "/api/look/a%20b/seed-1//runs");
 });
 
 test("the text the program was started with is asked for by saying none", async () => {

@@ -26,6 +26,16 @@ test("a link holds the word and the head of a transcript, and the window whose p
   assert.deepEqual(parseState(pairsOf("v=1&view=model&word=x&aligned=1e9"), session).state.sound, { word: null, head: 0 });
 });
 
+test("a link holds the row that the text is of, and the way back to it, which stays on this server", () => {
+  const row = { row: "val.csv: line 2", true: "a & b", said: "joy", back: "/run/a%20b#true=joy&at=3" };
+  const text = formatState(at({ row }), null);
+  assert.deepEqual(parseState(pairsOf(text), session), { state: at({ row }), notices: [] });
+  for (const back of ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)"])
+    assert.equal(parseState(new URLSearchParams({ v: "1", row: "x", back }), session).state.row?.back, "", back);
+  assert.equal(parseState(new URLSearchParams({ v: "1", row: "x", back: "../errors.html#at=3" }), session).state.row?.back, "../errors.html#at=3");
+  assert.equal(parseState(pairsOf("v=1&back=/"), session).state.row, null);
+});
+
 test("a view that the model does not have is said", () => {
   const { state, notices } = parseState(pairsOf("v=1&view=sound"), session);
   assert.equal(state.view, "model");

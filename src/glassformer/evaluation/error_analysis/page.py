@@ -44,12 +44,13 @@ class EvaluatedRows(Display):
     """The error analysis of an evaluation.
 
     report, records: of one evaluation
-    model: a folder or a run, as shown in commands; "" = the explorer is served next to the page
+    model: a folder or a run, as shown in commands; "" = rows have no such command
     pages: index of a prediction → its explorer page, relative to the page
     groups: of each record, as the report groups them
     first: how many rows are shown until one asks for all; None = a page of them
     whole: with the metrics; else it is part of a page that has them
     review: the command that reads corrections of labels; "" = labels are not corrected on the page
+    explorer: the address of the explorer of the model, where it is served next to the page
     """
 
     report: EvaluationReport
@@ -60,6 +61,7 @@ class EvaluatedRows(Display):
     first: int | None = None
     whole: bool = True
     review: str = ""
+    explorer: str = ""
 
     @property
     def title(self) -> str:
@@ -148,7 +150,8 @@ class EvaluatedRows(Display):
             kind=self.kind,
             names=self._names,
             grouped_by=self.report.groups.column if self.report.groups and self.groups else "",
-            command=f"glassformer look {shown_command([self.model])}" if self.model else "",
+            command=f"glassformer look {shown_command([self.model])}" if self.model and not self.explorer else "",
+            explorer=self.explorer,
             first=self.first,
             review=self.review if corrects else "",
             rows=[
@@ -197,6 +200,14 @@ def browser_row(record: Prediction, limit: int, page: str = "", groups: Sequence
         look=() if length > limit else explorer_texts(record),
         page=page,
     )
+
+
+def true_label(record: Prediction) -> str:
+    """The true label of a row in words: of tags those that mark something, each with its word."""
+    tokens, labels = record.row.get("tokens", ()), _labels(record.label)
+    if tokens:
+        return ", ".join(f"{word} {tag}" for word, tag in zip(tokens, labels, strict=False) if tag != "O") or "O"
+    return ", ".join(labels)
 
 
 def _labels(value: object) -> list[str]:

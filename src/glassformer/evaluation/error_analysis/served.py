@@ -1,91 +1,51 @@
-"""A report of an evaluation next to the explorer, which opens its rows in the run's own model: served, or as files.
+"""Errors of an evaluation next to the explorer, which opens its rows in the run's own model: served, or as files.
 
-GET  /errors  /page.css  /page.js       the page without its data, which needs no key
-GET  /api/report/errors                 its data; needs the key
-all others                              the explorer (explorer/app.py)
-
-A row's link carries its text to the explorer as the explorer's own links do, in the address's fragment.
+A row's link carries its text, its label and the way back to the explorer, in the address's fragment.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-
-from starlette.routing import Route
+from urllib.parse import urlencode
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts
+from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts, true_label
 from glassformer.evaluation.groups import group_names
 from glassformer.evaluation.runs import VALIDATION, EvaluatedSplit
-from glassformer.explorer import http
-from glassformer.explorer.server import PageServer
-from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.report_server import Explored, ReportServer, explorer_address, one_page
+from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
-from glassformer.model import Model
-from glassformer.reports.page import (
-    command_line,
-    page_title,
-    part_data,
-    report_page,
-    served_files,
-    served_page,
-    shown_command,
-    write_page,
-)
-from glassformer.reports.report import Display
+from glassformer.reports.page import command_line, report_page, shown_command, shown_place, write_page
 from glassformer.tasks.predictions import sort_by_loss
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""
 
 
-class ServedReports(PageServer):
-    """A local server of the page of reports and of the explorer, until it is closed.
+def serve_errors(split: EvaluatedSplit, port: int | None = None) -> ReportServer:
+    """Serve the error analysis of a split next to the explorer. Raises: ConfigError: the port is taken."""
+    rows = evaluated_rows(split, explorer=explorer_of(split, split.report.name))
+    return ReportServer(one_page([rows]), port, explored=explored_split(split))
+
+
+def explorer_of(split: EvaluatedSplit, name: str) -> str:
+    """The address of the explorer of a run on a server of reports; "" = it has no network to look into.
 
     Args:
-        reports: of the page
-        model: that the explorer shows
-        port: None = a free one
-        name: of the page, its path
-        title: None = those of the reports
-        texts: that the explorer begins with
-    Raises: ConfigError: the port is taken.
+        name: of the run there
     """
-
-    def __init__(
-        self,
-        reports: Sequence[Display],
-        model: Model,
-        port: int | None = None,
-        *,
-        name: str = "errors",
-        title: str | None = None,
-        texts: Sequence[str] = (),
-    ) -> None:
-        super().__init__(SessionRuns(model.session_factory()))
-        self._name = name
-        data = json.dumps(part_data(*reports, title=page_title(reports) if title is None else title), allow_nan=False)
-        style, script = served_files()
-        routes = [
-            Route(f"/{name}", http.static_text(served_page(), "text/html")),
-            Route("/page.css", http.static_text(style, "text/css")),
-            Route("/page.js", http.static_text(script, "text/javascript")),
-            Route(f"/api/report/{name}", http.static_text(data, "application/json")),
-        ]
-        # A row whose input is no text and no file, such as bytes of Parquet, opens the explorer with none.
-        self.begin(texts or [""], port, routes)
-
-    @property
-    def url(self) -> str:
-        return f"{self.address}{self._name}#token={self._token}"
+    return "" if split.run.scorer is not None else explorer_address(name)
 
 
-def serve_errors(split: EvaluatedSplit, port: int | None = None) -> ServedReports:
-    """Serve the error analysis of a split next to the explorer. Raises: ConfigError: the port is taken."""
-    return ServedReports([evaluated_rows(split)], split.run.model, port, texts=first_texts(split))
+def explored_split(split: EvaluatedSplit) -> Explored:
+    """What the explorer shows of a run, and begins with: the row with the highest loss."""
+
+    def explored(name: str) -> tuple[SessionFactory, Sequence[str]]:
+        return split.run.model.session_factory(), first_texts(split)
+
+    return explored
 
 
 def first_texts(split: EvaluatedSplit) -> list[str]:
@@ -94,13 +54,18 @@ def first_texts(split: EvaluatedSplit) -> list[str]:
 
 
 def evaluated_rows(
-    split: EvaluatedSplit, pages: Mapping[int, str] | None = None, *, first: int | None = None, whole: bool = True
+    split: EvaluatedSplit,
+    pages: Mapping[int, str] | None = None,
+    *,
+    explorer: str = "",
+    first: int | None = None,
+    whole: bool = True,
 ) -> EvaluatedRows:
     """The error analysis of a split.
 
     Args:
-        pages: index of a prediction → its explorer page, of a file; None = the explorer is served next to it
-        first, whole: as of `EvaluatedRows`
+        pages: index of a prediction → its explorer page, of a file
+        explorer, first, whole: as of `EvaluatedRows`
     """
     by = split.report.groups
     groups = (
@@ -111,8 +76,8 @@ def evaluated_rows(
             for names in group_names(split.rows(), by.column)
         ]
     )
-    model = "" if pages is None else str(split.run.folder)
-    return EvaluatedRows(split.report, split.records, model, pages or {}, groups, first, whole, review_command(split))
+    model, review = "" if split.run.scorer is not None else str(split.run.folder), review_command(split)
+    return EvaluatedRows(split.report, split.records, model, pages or {}, groups, first, whole, review, explorer)
 
 
 def review_command(split: EvaluatedSplit) -> str:
@@ -154,7 +119,12 @@ def write_explorer_pages(
             # A text that is too long to look into gets no page; the row shows the command, which says why.
             with suppress(GlassformerError):
                 session = runs.begin(texts).result()
-                page = StandalonePage(session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES, command=command_line())
+                label = {"row": shown_place(record.where), "true": true_label(record)}
+                back = f"../{path.name}#at={record.index}"
+                start = urlencode({"v": 1, **label, "back": back})
+                page = StandalonePage(
+                    session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES, start=start, command=command_line()
+                )
                 page.save(folder / file)
                 written[record.index] = f"{folder.name}/{file}"
             if progress is not None:
