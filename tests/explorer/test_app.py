@@ -388,7 +388,7 @@ def test_who_goes_away_in_the_middle_disturbs_nobody(client: Client, monkeypatch
 
     client.session()
     monkeypatch.setattr(Model, "inspect", slow)
-    runs = client.look._runs
+    runs = client.look.explorer.runs
     for number in range(3):  # the first is in a block, the others wait for their turn
         connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
         connection.request(

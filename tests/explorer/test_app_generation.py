@@ -269,7 +269,7 @@ def test_who_goes_away_stops_it_within_a_step(client: Client, monkeypatch: pytes
     connection, answer, w = _write_long(client, num_beams=beams)
     connection.close()
     answer.close()
-    stored = client.look._traces.get(w)
+    stored = client.look.explorer.traces.get(w)
     deadline = time.monotonic() + 10
     while stored.running and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -298,7 +298,7 @@ def test_only_so_many_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -
         return own(self, *values, **named)
 
     monkeypatch.setattr(GenerationTrace, "write", waiting)
-    traces: TraceStore = client.look._traces
+    traces: TraceStore = client.look.explorer.traces
     jobs = [traces.write(traces.begin("time", {})) for _ in range(MAX_RUNNING)]
     answer = post(client, "write", prompt=None, options=OPTIONS)
     assert answer.status == 400 and "4 texts are being generated" in answer.error

@@ -150,7 +150,7 @@ def test_projections_run_one_after_another(client: Client, monkeypatch: pytest.M
         return b"frame"
 
     monkeypatch.setattr(PageMap, "projection", slow)
-    jobs, id = client.look._jobs, client.session()["id"]
+    jobs, id = client.look.explorer.jobs, client.session()["id"]
 
     def begin(seed: int) -> Any:
         view, request = request_of("projection", {"stream": "text", "method": "tsne", "levels": [1], "seed": seed})

@@ -73,7 +73,7 @@ def test_a_reading_that_is_not_there(client: Client, id: str) -> None:
 
 
 def test_who_goes_away_ends_it(client: Client, id: str) -> None:
-    jobs = client.look._jobs
+    jobs = client.look.explorer.jobs
     view, request = request_of("attribution", {})
 
     def make(job: ViewJob) -> Reading:
@@ -86,7 +86,7 @@ def test_who_goes_away_ends_it(client: Client, id: str) -> None:
 
 
 def test_the_same_view_is_computed_once_and_kept_with_its_session(client: Client, id: str) -> None:
-    jobs = client.look._jobs
+    jobs = client.look.explorer.jobs
     view, request = request_of("lens", {"target": 5})
     first, second = jobs.begin(id, "lens", view, request), jobs.begin(id, "lens", view, request)
     assert first is second or first.finished
@@ -107,7 +107,7 @@ def test_jobs_of_one_view_run_one_after_another(client: Client, id: str, monkeyp
         return b"frame"
 
     monkeypatch.setattr(View, "frame", slow)
-    jobs = client.look._jobs
+    jobs = client.look.explorer.jobs
     views = [
         (name, *request_of(name, {"target": 1 + number})) for number in range(5) for name in ("lens", "attribution")
     ]
@@ -142,7 +142,7 @@ def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path
 
 def test_a_view_whose_session_was_evicted_meanwhile_is_gone(serve: Callable[..., Client]) -> None:
     client = serve("gpt2", TEXT, max_stored=1)
-    id, jobs = client.session()["id"], client.look._jobs
+    id, jobs = client.session()["id"], client.look.explorer.jobs
     view, request = request_of("lens", {})
     own = View.frame
 

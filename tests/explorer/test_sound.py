@@ -77,9 +77,9 @@ def test_a_recording_is_transcribed_once(client: Client, clip: Path) -> None:
     about = ready(client, "transcribe")
     assert about["name"] == "tones.wav" and about["playable"] and about["windowed"]
     assert about["alignments"] > 1 and about["duration"] == pytest.approx(soundfile.info(clip).duration)
-    run = client.look._sounds.begin(str(clip))
+    run = client.look.explorer.sounds.begin(str(clip))
     assert ready(client, "transcribe") == about
-    assert client.look._sounds.begin(str(clip)) is run
+    assert client.look.explorer.sounds.begin(str(clip)) is run
 
 
 def test_its_pictures_and_its_sound(client: Client, clip: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_window_is_looked_into(client: Client) -> None:
     assert ready(client, "listen", window=0)["id"] != session["id"]
     query = fields["queries"][0]
     numbers = client.frame("neuron", s=session["id"], map="cross", layer=0, head=1, query=query, keys=[0, 4])
-    expected = client.look._sounds.get().session(1).head(0, 1, "cross").probs(query)[0]
+    expected = client.look.explorer.sounds.get().session(1).head(0, 1, "cross").probs(query)[0]
     np.testing.assert_allclose(numbers.arrays["probs"], expected, atol=5e-6)
 
 
@@ -140,7 +140,7 @@ def test_a_model_that_does_not_transcribe(serve: Callable[..., Client]) -> None:
     assert client.session()["model"]["can_transcribe"] is False
     assert "does not transcribe speech" in post(client, "transcribe").error
     with pytest.raises(UnsupportedError, match=r"view is 'sound', which .* transcribes speech"):
-        Look(client.look._runs, ["time flies"], InitialView(view="sound"))
+        Look(client.look.explorer.runs, ["time flies"], InitialView(view="sound"))
 
 
 def test_the_view_as_a_file_is_another_page(model: Model, clip: Path, tmp_path: Path) -> None:

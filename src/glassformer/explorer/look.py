@@ -15,7 +15,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.registry import tabs
-from glassformer.explorer.server import PageServer, in_notebook
+from glassformer.explorer.server import Explorer, LocalPage, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
 from glassformer.explorer.standalone_page import (
@@ -143,7 +143,7 @@ class InitialView:
         return [self.heads] if isinstance(self.heads, int) else self.heads or ()
 
 
-class Look(PageServer, InNotebook):
+class Look(LocalPage, InNotebook):
     """The attention explorer of one or two texts: served as a web page, or saved as an HTML file.
 
         with model.look("time flies", block=False) as look:
@@ -162,8 +162,9 @@ class Look(PageServer, InNotebook):
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
     ) -> None:
-        super().__init__(runs)
-        self._maps.corpus, self._projections = corpus, dict(projections or {})
+        super().__init__()
+        self.explorer = Explorer(runs)
+        self.explorer.maps.corpus, self._projections = corpus, dict(projections or {})
         self.texts = tuple(texts)
         self.start = start or InitialView()
         self.start.check_within(runs.factory.facts, self.texts)
@@ -213,10 +214,15 @@ class Look(PageServer, InNotebook):
         try:
             if self.run.wait(EARLY_ERROR_SECONDS):
                 self.run.result()  # raises where the model rejects the text: better than the address of an error
-            self.begin(self.texts, port)
+            self.serve_app(self.explorer.app(self.texts, self._token), port)
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        """Stop the server, and what runs in its threads. Finished sessions can still be saved."""
+        super().close()
+        self.explorer.close()
 
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int | None = None) -> StandalonePage:
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
@@ -232,7 +238,7 @@ class Look(PageServer, InNotebook):
         if self._opens_with_generation:
             stored, node = self._write()
             return generation_page(
-                self._runs,
+                self.explorer.runs,
                 stored,
                 node,
                 layers=layers,
@@ -243,14 +249,14 @@ class Look(PageServer, InNotebook):
             )
         return StandalonePage(
             self.session,
-            self._runs.facts,
+            self.explorer.runs.facts,
             self.texts,
             layers=layers,
             cap_bytes=cap_bytes,
             first=first,
             start=start,
-            readings=similarity_readings(self._runs, self.texts),
-            corpus=self._maps.corpus,
+            readings=similarity_readings(self.explorer.runs, self.texts),
+            corpus=self.explorer.maps.corpus,
             projections=self._projections,
             command=command,
         )
@@ -258,7 +264,7 @@ class Look(PageServer, InNotebook):
     @property
     def _opens_with_generation(self) -> bool:
         """Whether the page opens with what the model writes: requested by name, or nothing else was and it has room."""
-        start, facts = self.start, self._runs.facts
+        start, facts = self.start, self.explorer.runs.facts
         if start.view is not None or start.layer is not None or start.heads is not None:
             return start.view == "generate"
         room = MAX_PROMPT_TOKENS if facts.max_tokens is None else min(MAX_PROMPT_TOKENS, facts.max_tokens)
@@ -267,7 +273,7 @@ class Look(PageServer, InNotebook):
     def _write(self) -> tuple[StoredTrace, int]:
         """Generate as `start` says, once; gives the trace and the last node of the best text."""
         if self._generated is None:
-            stored = self._traces.begin(self.texts[0], self.start.options or {})
+            stored = self.explorer.traces.begin(self.texts[0], self.start.options or {})
             stored.result = stored.trace.write(stored.options)
             best = stored.result.answers
             self._generated = stored, best[0].node if best else 0
@@ -275,7 +281,7 @@ class Look(PageServer, InNotebook):
 
     def _check_can_generate(self) -> None:
         """Raises: UnsupportedError: the model cannot generate. ConfigError: options that do not go together."""
-        self._traces.begin(self.texts[0], self.start.options or {})
+        self.explorer.traces.begin(self.texts[0], self.start.options or {})
 
     def save(
         self,

@@ -29,7 +29,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.app import static_routes
 from glassformer.explorer.http import Guard
-from glassformer.explorer.server import LocalPage, PageServer
+from glassformer.explorer.server import Explorer, LocalPage
 from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.reports.page import page_title, part_data, served_files, served_page
 from glassformer.reports.report import Display
@@ -68,7 +68,7 @@ class Explorers:
     def __init__(self, explored: Explored, token: str) -> None:
         self._explored, self._token = explored, token
         self._lock = threading.Lock()
-        self._opened: OrderedDict[str, tuple[PageServer, ASGIApp]] = OrderedDict()
+        self._opened: OrderedDict[str, tuple[Explorer, ASGIApp]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name, _, rest = scope["path"].removeprefix(LOOK_API).rpartition("//")
@@ -83,9 +83,9 @@ class Explorers:
         with self._lock:
             if name not in self._opened:
                 factory, texts = self._explored(name)
-                page = PageServer(SessionRuns(factory))
+                explorer = Explorer(SessionRuns(factory))
                 # A row whose input is no text and no file, such as bytes of Parquet, opens the explorer with none.
-                self._opened[name] = page, page.app(texts or [""], self._token)
+                self._opened[name] = explorer, explorer.app(texts or [""], self._token)
             self._opened.move_to_end(name)
             while len(self._opened) > MAX_MODELS:
                 self._opened.popitem(last=False)[1][0].close()
@@ -94,8 +94,8 @@ class Explorers:
     def close(self) -> None:
         """Stop what runs in them."""
         with self._lock:
-            for page, _ in self._opened.values():
-                page.close()
+            for explorer, _ in self._opened.values():
+                explorer.close()
 
 
 def _no_model(name: str) -> tuple[SessionFactory, Sequence[str]]:

@@ -275,42 +275,31 @@ class LocalPage:
         self.close()
 
 
-class PageServer(LocalPage):
-    """The explorer, served: as a page of its own, or within that of reports.
+class Explorer:
+    """The explorer of one model: an application, for a page of its own or within that of reports.
 
     runs: the forward passes of the model that it shows
+    traces, sounds, maps, jobs: what it generates, hears and computes of them
     """
 
     def __init__(self, runs: SessionRuns) -> None:
-        super().__init__()
-        self._runs, self._traces = runs, TraceStore(runs.factory.trace)
-        self._sounds = TranscriptionStore(runs.factory.transcribe)
-        self._maps = EmbeddingMaps(runs)
-        self._jobs = ViewJobs(runs, self._traces, self._maps)
-
-    def begin(self, texts: Sequence[str], port: int | None = None) -> None:
-        """Start serving the explorer in a thread.
-
-        Args:
-            texts: the initial texts of the page
-            port: None = a free one
-        Raises: ConfigError: the port is taken.
-        """
-        self.serve_app(self.app(texts, self._token), port)
+        self.runs, self.traces = runs, TraceStore(runs.factory.trace)
+        self.sounds = TranscriptionStore(runs.factory.transcribe)
+        self.maps = EmbeddingMaps(runs)
+        self.jobs = ViewJobs(runs, self.traces, self.maps)
 
     def app(self, texts: Sequence[str], token: str) -> ASGIApp:
-        """The explorer as an application, to be served by another page.
+        """The application.
 
         Args:
             texts: the initial texts of the page
             token: access token that it requires
         """
-        return build(self._jobs, token, texts, sound_routes(self._runs, self._sounds, texts[0]))
+        return build(self.jobs, token, texts, sound_routes(self.runs, self.sounds, texts[0]))
 
     def close(self) -> None:
-        """Stop the server, and cancel what runs in its threads. Finished sessions can still be saved."""
-        super().close()
-        self._traces.close()
-        self._sounds.close()
-        self._jobs.close()
-        self._runs.stop()
+        """Cancel what runs in its threads. Finished sessions can still be saved."""
+        self.traces.close()
+        self.sounds.close()
+        self.jobs.close()
+        self.runs.stop()

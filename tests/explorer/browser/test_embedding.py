@@ -56,7 +56,7 @@ def test_by_keyboard(tab: Tabs, corpus: Look, check: Check) -> None:
     """Points are reached by arrows and said; one is pinned, with its neighbours; layers change; a table has all."""
     one = tab(color_scheme="light", reduced_motion="reduce")
     page = one.open(corpus, view="embedding")
-    count = len(corpus._maps.corpus.embedding_map)  # type: ignore[union-attr]
+    count = len(corpus.explorer.maps.corpus.embedding_map)  # type: ignore[union-attr]
     page.wait_for_function("() => document.title.endsWith('Embeddings')")
     assert "occurrences" in page.title(), "the map is of a corpus, not of its first text"
     page.get_by_role("application").focus()
@@ -86,7 +86,7 @@ def test_lasso_and_classes(tab: Tabs, corpus: Look) -> None:
     """A lasso around everything holds all points; they are saved as a table; a class can be hidden."""
     one = tab(reduced_motion="reduce", viewport={"width": 1440, "height": 1500})
     page = one.open(corpus, view="embedding")
-    count = len(corpus._maps.corpus.embedding_map)  # type: ignore[union-attr]
+    count = len(corpus.explorer.maps.corpus.embedding_map)  # type: ignore[union-attr]
     page.get_by_role("button", name="Lasso").click()
     box = page.locator(".map-stage").bounding_box()
     right, bottom = box["width"] - 4, box["height"] - 4
@@ -150,14 +150,14 @@ def test_from_a_point_to_its_heads(tab: Tabs, corpus: Look) -> None:
     page.get_by_role("button", name="Look at this text").click()
     one.wait_for_view("head")
     text = page.locator(".texts textarea").first.input_value()
-    assert text == corpus._maps.corpus.description()["texts"][3].strip("…")  # type: ignore[union-attr]
+    assert text == corpus.explorer.maps.corpus.description()["texts"][3].strip("…")  # type: ignore[union-attr]
 
 
 def test_as_one_file(tab: Tabs, models: dict[str, Model], check: Check, tmp_path: Path) -> None:
     """The map, neighbours, and the projections that it holds; others are greyed."""
     model = models["bert"]
     made = opened(model)
-    page_map = made._maps.corpus
+    page_map = made.explorer.maps.corpus
     assert page_map is not None
     places = np.random.default_rng(0).normal(size=(1, len(page_map.embedding_map), 2)).astype(np.float32)
     last = len(page_map.embedding_map.levels) - 1

@@ -124,7 +124,7 @@ def test_the_file_holds_the_sweep_and_its_heads(tab: Tabs, play: Look, tmp_path:
     assert run.readings
     from glassformer.explorer.standalone_page import StandalonePage
 
-    page = StandalonePage(play.session, play._runs.facts, [TEXT], readings=list(run.readings.values()))
+    page = StandalonePage(play.session, play.explorer.runs.facts, [TEXT], readings=list(run.readings.values()))
     page.save(tmp_path / "page.html")
     one = tab()
     opened(one, tmp_path / "page.html", **{"p.cell": "3.3"})

@@ -120,7 +120,7 @@ def test_from_a_word_to_the_arithmetic_and_back(tab: Callable[..., Tab], heard: 
     one = tab()
     page = one.open(heard, view="sound")
     one.until("!document.querySelector('.sound-bar button').disabled")  # the sound has come
-    trace = heard._sounds.get()
+    trace = heard.explorer.sounds.get()
     page.keyboard.press("]")  # here it is a window, as on the page of a transcription
     page.get_by_text("2 of ", exact=False).wait_for()
     assert one.state["l"] == "0"
@@ -187,6 +187,6 @@ def test_a_word_of_letters_leads_to_its_first_frame(
     assert page.locator("#sound-heads").count() == 0
     page.get_by_role("button", name="Where its first frame looks").click()
     page.wait_for_selector("#tab-head[aria-selected=true]")
-    first = next(served._sounds.get().transcription.words)  # type: ignore[attr-defined]
+    first = next(served.explorer.sounds.get().transcription.words)  # type: ignore[attr-defined]
     frame = served.session.streams["sound"][int(one.state["q"])]
     assert float(frame.text.removesuffix(" s")) == pytest.approx(first.start, abs=0.041)
