@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer import Model
+from glassformer.compression.quantise import Scheme
+from glassformer.compression.quantised_network import quantise_network
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine import encoder
-from glassformer.engine.encoder import MIN_TEXTS_TO_PREPARE, encode, final_states
-from glassformer.engine.prepare import prepared_precision
+from glassformer.engine.encoder import encode, final_states
+from glassformer.engine.prepare import MIN_TEXTS_TO_PREPARE, prepared_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import FAMILIES, Network
 
@@ -87,6 +89,15 @@ def test_enough_texts_are_worth_packing_and_change_nothing() -> None:
     many = encode(network, Ids(), texts)
     assert prepared_precision(network) == "fp32"
     np.testing.assert_allclose(many[:-1], few, atol=1e-6)
+
+
+def test_stored_levels_are_never_packed_so_one_text_is_enough() -> None:
+    network, texts = network_of("bert"), texts_of([4, 6])
+    quantise_network(network, Scheme(bits=8), inputs="wide")
+    plain = one_by_one(network, texts)
+    assert prepared_precision(network) is None
+    np.testing.assert_allclose(encode(network, Ids(), texts, pooling="mean"), plain, atol=1e-5)
+    assert prepared_precision(network) == "fp32"
 
 
 @pytest.mark.parametrize("precision, bound", [("fp32", 1e-6), ("bf16", 0.05), ("int8", 0.1)])

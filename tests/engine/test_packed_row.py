@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer import Model
+from glassformer.compression.quantise import Scheme
+from glassformer.compression.quantised_network import quantise_network
 from glassformer.core import processor
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import Block, BlockSpec, Residual, ResidualSpec
@@ -188,6 +190,20 @@ def test_families_of_encoders_take_it(family: str) -> None:
     assert is_fused(stack) and off(found, wanted) < 0.1
     stack.packed_row = None
     assert off(packed_states(network, texts), wanted) < 0.1
+
+
+@pytest.mark.parametrize("inputs", ["dynamic", "wide"])
+def test_stored_levels_that_meet_rounded_inputs_take_it_in_every_precision(inputs: str) -> None:
+    network, texts = network_of("bert"), texts_of(3, 8, 8, 5)
+    quantise_network(network, Scheme(bits=8), inputs=inputs)
+    plain = packed_states(network, texts)
+    prepare(network, "fp32")
+    (stack,) = (module for module in network.modules() if isinstance(module, Stack))
+    found = packed_states(network, texts)
+    assert off(found, plain) < 5e-3  # few numbers between two levels go to the other one
+    assert (stack.packed_row is not None and is_fused(stack)) == (inputs == "dynamic")
+    unprepare(network)
+    assert stack.packed_row is None
 
 
 def test_no_text_depends_on_those_beside_it_nor_on_threads() -> None:

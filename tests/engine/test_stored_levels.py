@@ -40,7 +40,7 @@ LAYERS = [(8, 0, "wide"), (8, 0, "dynamic"), (8, 0, "static"), (8, 16, "wide"), 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("bits", "group", "inputs"), LAYERS)
-@pytest.mark.parametrize("tokens", [1, 3, 40])
+@pytest.mark.parametrize("tokens", [1, 3, 7, 20, 40])
 def test_a_product_gives_the_numbers_of_its_layer(
     precision: str, bits: int, group: int, inputs: str, tokens: int
 ) -> None:

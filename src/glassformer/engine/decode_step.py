@@ -68,11 +68,12 @@ class DecodeStep:
         """Whether the programs read the stack's weights as they are now; looked up once for each cache."""
         if flow.cache in self._checked:
             return self._understood
-        weights = weights_state(stack)
+        modules = list(stack.modules())
+        weights = weights_state(modules)
         if weights != self._weights:
             self._programs, self._understood = {}, True
             self._weights = weights  # last: an interrupt leaves no programs of other weights
-        if is_watched(stack.modules()):
+        if is_watched(modules):
             return False
         assert flow.cache is not None
         self._checked.add(flow.cache)

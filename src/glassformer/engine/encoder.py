@@ -24,7 +24,7 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Packing
 from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
-from glassformer.engine.prepare import prepare_plain, prepared_copy
+from glassformer.engine.prepare import prepare_for_texts, prepared_copy
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network, eval_mode
@@ -33,7 +33,6 @@ from glassformer.progress import progress_bar
 Result = TypeVar("Result")
 
 WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together: bounds RAM, and sorts well enough
-MIN_TEXTS_TO_PREPARE = 128  # preparing weights takes about as long as encoding a dozen
 MIN_TEXTS_FOR_A_BAR = 512  # short calls print nothing
 BATCH_TOKENS = 1_024  # enough to keep the cores busy, few enough to stay in their caches
 
@@ -80,8 +79,8 @@ def encode(
     tokenise = partial(prompted_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
     if precision is not None:
         network = prepared_copy(network, precision)
-    elif len(texts) >= MIN_TEXTS_TO_PREPARE:
-        prepare_plain(network)
+    else:
+        prepare_for_texts(network, len(texts))
     shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
     silent = nullcontext(lambda done: None)
     bar = silent if shown is False else progress_bar("encoding", len(texts), shown=shown)

@@ -30,7 +30,7 @@ def product_fields(matrix: Matrix) -> dict[str, int]:
 
 
 class FewTokensProduct:
-    """y = x Wᵀ + b of up to `MAX_TOKENS` tokens, in fp32."""
+    """y = x Wᵀ + b of a few tokens, `MAX_TOKENS` at a time, in fp32."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -45,6 +45,7 @@ class FewTokensProduct:
             return None
         tokens = x.float().reshape(-1, K).contiguous()
         y = torch.empty(len(tokens), N)
-        places = {"x": tokens.data_ptr(), "y": y.data_ptr()}
-        self._instruction.run(kernel, nbytes=self._matrix.nbytes, rows=len(tokens), **places)
+        for read, written in zip(tokens.split(MAX_TOKENS), y.split(MAX_TOKENS), strict=True):
+            places = {"x": read.data_ptr(), "y": written.data_ptr()}
+            self._instruction.run(kernel, nbytes=self._matrix.nbytes, rows=len(read), **places)
         return y.to(x.dtype).view(*x.shape[:-1], N)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.core.flow import Flow
-
-if TYPE_CHECKING:
-    from glassformer.core.stack import Stack
 
 
 class References(list[object]):
@@ -39,9 +35,10 @@ def is_plain_call(x: Tensor, flow: Flow) -> bool:
     )
 
 
-def weights_state(stack: Stack) -> tuple[tuple[int, int], ...]:
+def weights_state(modules: Iterable[nn.Module]) -> tuple[tuple[int, int], ...]:
     """What changes when weights do: where they lie, and how often they were written to, which torch counts."""
-    return tuple((x.data_ptr(), 0 if x.is_inference() else x._version) for x in stack.parameters())
+    weights = (x for module in modules for x in module._parameters.values() if x is not None)
+    return tuple((x.data_ptr(), 0 if x.is_inference() else x._version) for x in weights)
 
 
 def is_watched(modules: Iterable[nn.Module]) -> bool:

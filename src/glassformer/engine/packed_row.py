@@ -263,10 +263,10 @@ class PackedRow:
 
     def _is_current(self, stack: Stack) -> bool:
         """Whether the programs read the stack's weights as they are now."""
-        weights = weights_state(stack)
+        modules = list(stack.modules())
+        weights = weights_state(modules)
         if weights != self._weights:
             self._idle, self._tiles, self._understood = [], {}, True
             self._weights = weights  # last: an interrupt leaves no programs of other weights
-        modules = list(stack.modules())
         stale = any(isinstance(m, PackedLinear) and m.stale() for m in modules)
         return self._understood and not stale and not is_watched(modules)

@@ -42,6 +42,8 @@ from glassformer.errors import ConfigError, nearest
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
+MIN_TEXTS_TO_PREPARE = 128
+"""Preparing weights takes about as long as encoding a dozen texts."""
 MIN_STEPS_TO_PACK = 16
 """Packing weights takes about as long as ten steps of generation, and makes each twice as fast."""
 
@@ -98,7 +100,7 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
             if any(block.attn.pattern.causal for block in stack):
                 stack.few_tokens = DecodeStep()
-            stack.packed_row = PackedRow() if precision == "int8" else None
+            stack.packed_row = PackedRow() if precision == "int8" or _rounds_tokens(stack) else None
         for head in _vocabulary_heads(network):
             head.largest_logits = LargestLogits()
         if packed:
@@ -128,6 +130,14 @@ def prepare_plain(network: nn.Module) -> None:
     kinds = {(parameter.dtype, parameter.device.type) for parameter in network.parameters()}
     if kinds == {(torch.float32, "cpu")} and prepared_precision(network) is None:
         prepare(network, "fp32")
+
+
+def prepare_for_texts(network: nn.Module, texts: int) -> None:
+    """Prepare a plain network for this many texts, where that pays: stored levels are not packed, so always."""
+    if prepared_precision(network) is None and (
+        texts >= MIN_TEXTS_TO_PREPARE or any(isinstance(module, QuantisedLinear) for module in network.modules())
+    ):
+        prepare_plain(network)
 
 
 def prepare_for_steps(network: nn.Module) -> None:
@@ -174,6 +184,12 @@ def prepared_precision(network: nn.Module) -> str | None:
         if isinstance(module, QuantisedLinear) and (precision := _levels_precision(module)):
             return precision
     return None
+
+
+def _rounds_tokens(stack: Stack) -> bool:
+    """Whether stored 8-bit levels of a prepared stack meet rounded inputs, whatever its precision is."""
+    products = (x.product for x in stack.modules() if isinstance(x, QuantisedLinear))
+    return any(isinstance(product, StoredLevelsProduct) and product.rounds_tokens for product in products)
 
 
 def _levels_precision(layer: QuantisedLinear) -> str | None:

@@ -28,6 +28,8 @@ from glassformer.engine.products import (
 )
 from glassformer.engine.program import LEVELS, ROUNDED_WEIGHTS, RUN, NumberFormat
 
+WIDENED = {4: 48, 8: 16}
+"""Tokens up to which the kernels of few tokens are faster than widening weights of so many bits, a block at a time."""
 INT4_GROUPS = (32, 64, 128, 256)
 """Groups that torch's product of 4-bit weights takes."""
 FEW_TOKENS_GROUPS = (32, 64)
@@ -49,11 +51,14 @@ class StoredLevelsProduct:
         self.precision, self._layer, self._inside = precision, layer, inside
         self._many: Product | None = None
         self._few: FewTokensProduct | None = None
+        few = layer.inputs == "wide" or layer.stored.bits == 4
+        other = self.rounds_tokens or self._takes_four_bits()  # has a product of its own for many tokens
+        self._few_tokens = 0 if not (few and self.has_matrix) else MAX_TOKENS if other else WIDENED[layer.stored.bits]
 
     def __call__(self, x: Tensor) -> Tensor:
         tokens = x.numel() // max(x.shape[-1], 1)
         layer = self._layer
-        if 0 < tokens <= MAX_TOKENS and self.has_matrix and (layer.inputs == "wide" or layer.stored.bits == 4):
+        if 0 < tokens <= self._few_tokens:
             self._few = self._few or FewTokensProduct(self.matrix())
             if (y := self._few(layer.rounded_inputs(x))) is not None:
                 return y

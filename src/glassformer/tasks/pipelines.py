@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from glassformer.core.masks import Packing
-from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, column_as_list, run_final_states
+from glassformer.engine.encoder import BATCH_TOKENS, column_as_list, run_final_states
 from glassformer.engine.pooling import POOLINGS
-from glassformer.engine.prepare import prepare_plain
+from glassformer.engine.prepare import prepare_for_texts
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
@@ -233,8 +233,7 @@ class PackedPipeline(Pipeline):
 
 def logits_of(task: Task, examples: Sequence[Example], tokens: int = BATCH_TOKENS) -> list[Tensor]:
     """The head's logits for each example, in their order, of 32 bits or more. [labels] or [tokens, labels]"""
-    if len(examples) >= MIN_TEXTS_TO_PREPARE:
-        prepare_plain(task.model.network)
+    prepare_for_texts(task.model.network, len(examples))
     outputs = run_examples(task, examples, tokens=tokens, labelled=False)
     return [logits.to("cpu", torch.promote_types(logits.dtype, torch.float32)) for logits in outputs]
 
