@@ -12,6 +12,7 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from tokenizers import Tokenizer as Engine
 from tokenizers import normalizers
+from tokenizers.models import BPE
 
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError
@@ -200,9 +201,14 @@ def compatible(engine: Engine) -> None:
     engine.normalizer = normalizers.Sequence([normalizers.NFKC(), engine.normalizer])
 
 
+def without_merges(engine: Engine) -> None:
+    engine.model = BPE(engine.get_vocab(with_added_tokens=False), [])
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
+        ("qwen2", without_merges, "a byte-level BPE without merges: llama.cpp loads no such file"),
         ("qwen2", lower, "splits or normalises texts in a way that has no name"),
         ("llama", compatible, "cannot be written to a GGUF file: it encodes"),
     ],

@@ -108,6 +108,8 @@ def _byte_level(state: dict[str, Any]) -> dict[str, Any]:
             f"written: byte-level BPE that splits as {', '.join(SPLITS)}"
         )
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    if not merges:
+        raise UnsupportedError("the tokenizer is a byte-level BPE without merges: llama.cpp loads no such file")
     return {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": named[0], "tokenizer.ggml.merges": merges}
 
 
