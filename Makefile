@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-clients resolve package lint web bench pictures soak clean
+.PHONY: help demo test test-clients resolve package lint web bench pictures site soak clean
 
 VENV := .venv
 CLIENTS := .venv-clients
@@ -80,6 +80,10 @@ bench: $(VENV)/.bench ## time ourselves beside the peers: every file in benchmar
 
 pictures: $(VENV)/.dev ## draw the pictures of the explorer and of a store in docs/ anew
 	@$(BIN)/python benchmarks/pictures.py
+
+site: $(VENV)/.dev ## the pages of docs/ as a site, with live views, into build/site: open build/site/index.html, or put it on any static host
+	@$(BIN)/python -m sphinx -q -W --keep-going --fresh-env -d build/site-cache docs build/site
+	@du -sh build/site | awk '{ print "build/site: " $$1 "B" }'
 
 soak: $(VENV)/.dev ## long runs: every property test with many more examples, and the tests marked soak
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --hypothesis-profile=soak -m "hypothesis or soak"

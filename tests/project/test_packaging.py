@@ -55,7 +55,7 @@ def test_what_is_installed_admits_the_other_pins() -> None:
 
 def test_all_is_every_extra_a_user_may_want() -> None:
     (everything_else,) = [Requirement(text) for text in EXTRAS["all"]]
-    assert everything_else.extras == set(EXTRAS) - {"all", "dev"}
+    assert everything_else.extras == set(EXTRAS) - {"all", "dev", "docs"}
 
 
 def test_what_breaks_or_is_not_free_is_not_asked_for() -> None:

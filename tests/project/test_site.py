@@ -1,0 +1,117 @@
+"""`docs/` as a site: built without a warning, every link and anchor leads somewhere, and it asks no other machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.explorer.browser.conftest import chromium as chromium
+from tests.explorer.browser.conftest import tab as tab
+from tests.explorer.browser.tab import OVERFLOW
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ENTRY = re.compile(r"^(?:\d+\.|-) \[[^\]]+\]\((?P<page>[\w-]+)\.md\)", re.M)
+INDEX = (DOCS / "index.md").read_text("utf-8")
+COURSE = ENTRY.findall(INDEX.split("\n## The course\n")[1].split("\n## ")[0])
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site without its live views, which take a minute; a warning, as of a broken link, is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "live_views=0"]
+    done = subprocess.run(
+        [*command, "-d", str(folder / "cache"), str(DOCS), str(folder / "site")],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-5000:]
+    return folder / "site"
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and its anchors."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        of = {name: value or "" for name, value in attrs}
+        self.anchors |= {of[name] for name in ("id", "name") if name in of}
+        self.loaded += [of["src"]] if "src" in of else []
+        if "href" in of:
+            (self.links if tag == "a" else self.loaded).append(of["href"])
+
+
+def test_each_page_is_in_the_contents_once() -> None:
+    pages = sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "index")
+    assert sorted(ENTRY.findall(INDEX)) == pages
+
+
+def test_links_and_anchors_lead_somewhere(site: Path) -> None:
+    pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    assert len(pages) > 100
+    broken = []
+    for path, page in pages.items():
+        for link in {*page.links, *page.loaded}:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            found = target.is_file() and site.resolve() in target.parents
+            anchored = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].anchors
+            if not found or not (anchored or parts.fragment == "top"):
+                broken.append(f"{path.name}: {link}")
+    assert not broken, broken[:20]
+
+
+def test_nothing_is_loaded_from_another_machine(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        elsewhere = [link for link in Page(path).loaded if urlsplit(link).scheme not in ("", "data")]
+        assert not elsewhere, f"{path.name} loads {elsewhere}"
+    for path in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text("utf-8")), path.name
+
+
+def test_lines_of_code_are_pages(site: Path) -> None:
+    links = {link for link in Page(site / "glossary.html").links if link.startswith("code/")}
+    assert len(links) > 20
+    for link in links:
+        path, anchor = link.split("#")
+        assert f'id="{anchor}"' in (site / path).read_text("utf-8") or anchor == "top", link
+
+
+def test_the_course_is_one_page_to_print(site: Path) -> None:
+    text = (site / "print.html").read_text("utf-8")
+    places = [text.index(f'id="{page}--') for page in COURSE]
+    assert len(places) >= 10 and places == sorted(places)
+    assert "<details>" not in text and "@media print" in (site / "_static" / "site.css").read_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_it_opens_from_disk(site: Path, tab: Any, width: int, scheme: str) -> None:
+    opened = tab(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for name in ("index", COURSE[0], "families"):
+        page = opened.goto(site / f"{name}.html")
+        assert page.evaluate(OVERFLOW) <= 0, f"{name} is wider than the screen"
+    assert all(url.startswith("file:") for url in opened.requested_urls)
+
+
+def test_it_is_searched_without_a_server(site: Path, tab: Any) -> None:
+    opened = tab()
+    page = opened.page
+    page.goto((site / "search.html").as_uri() + "?q=induction")
+    page.wait_for_selector("#search-results li a")
+    assert "patching.html" in page.inner_html("#search-results")
