@@ -59,6 +59,41 @@ def test_each_page_is_in_the_contents_once() -> None:
     assert sorted(ENTRY.findall(INDEX)) == pages
 
 
+EARLIER = {
+    "families",
+    "generation",
+    "tasks",
+    "training",
+    "speech",
+    "embeddings",
+    "compression",
+    "retrieval",
+    "few-labels",
+}
+"""Chapters that were pages before the course, and have code but not all the parts of a chapter."""
+
+
+@pytest.mark.parametrize("chapter", [page for page in COURSE if page not in EARLIER])
+def test_each_chapter_has_its_parts(chapter: str) -> None:
+    """The idea, a formula, the lines that compute it, a real model, exercises with checked answers, a mistake."""
+    text = (DOCS / f"{chapter}.md").read_text("utf-8")
+    head, *sections = re.split(r"^## (?=In the code|In a real|On real|Exercises|Spot the mistake)", text, flags=re.M)
+    names = [section.split("\n")[0].split(" ")[0] for section in sections]
+    assert names in (["In", "In", "Exercises", "Spot"], ["In", "On", "Exercises", "Spot"])
+    code, real, exercises, mistakes = sections
+    assert "```math\n" in head and "../src/glassformer/core/" in code and re.search(r"#L\d+", code)
+    assert "```python\n" in real and ("<!-- live view: " in real or chapter == "encoder-decoder")
+    questions = re.split(r"^\*\*\d\.\*\* ", exercises, flags=re.M)[1:]
+    assert 3 <= len(questions) <= 5
+    for question in questions:
+        answer = question.split("<details><summary>Answer</summary>")[1]
+        assert "```python\n" in answer and "</details>" in answer
+        assert "assert " in answer or "else:\n    raise AssertionError" in answer
+    shown = mistakes.split("<details><summary>What is wrong</summary>")
+    assert len(shown) >= 2 and "```python\n" in shown[0]
+    assert all("assert " in answer or "raise AssertionError" in answer for answer in shown[1:])
+
+
 def test_links_and_anchors_lead_somewhere(site: Path) -> None:
     pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
     assert len(pages) > 100
@@ -90,6 +125,18 @@ def test_lines_of_code_are_pages(site: Path) -> None:
     for link in links:
         path, anchor = link.split("#")
         assert f'id="{anchor}"' in (site / path).read_text("utf-8") or anchor == "top", link
+
+
+def test_formulas_need_no_script(site: Path) -> None:
+    for chapter in COURSE:
+        text = (site / f"{chapter}.html").read_text("utf-8")
+        formulas = (DOCS / f"{chapter}.md").read_text("utf-8").count("```math\n")
+        assert text.count("<math ") == formulas and "MathJax" not in text
+
+
+def test_the_first_picture_of_the_readme_leads_to_the_course() -> None:
+    picture = (ROOT / "README.md").read_text("utf-8").split("![", 1)
+    assert picture[0].endswith("[") and "](docs/explorer-model.png)](docs/index.md)" in picture[1].split("\n")[0]
 
 
 def test_the_course_is_one_page_to_print(site: Path) -> None:
