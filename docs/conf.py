@@ -49,7 +49,9 @@ myst_url_schemes = {"http": None, "https": None, "code": {"url": "code/{{path}}.
 SECTION = re.compile(r"^## (?P<caption>.+)\n(?P<body>(?:(?!## ).*\n?)*)", re.M)
 ENTRY = re.compile(r"^(?:\d+\.|-) \[[^\]]+\]\((?P<page>[\w-]+)\.md\)", re.M)
 OUTSIDE = re.compile(r"\]\(\.\./(?P<file>[^)#\s]+)(?:#L(?P<line>\d+))?\)")
-LIVE = re.compile(r"^<!-- live view: (?P<caption>.+) -->\n```console\n\$ (?P<command>.+)\n```$", re.M)
+LIVE = re.compile(
+    r"^<!-- live view(?: #(?P<state>\S+))?: (?P<caption>.+) -->\n```console\n\$ (?P<command>.+)\n```$", re.M
+)
 
 
 def order() -> dict[str, list[str]]:
@@ -86,6 +88,8 @@ def adapt(app: Sphinx, page: str, source: list[str]) -> None:
     def frame(match: re.Match[str]) -> str:
         words = shlex.split(match["command"])
         file = words[words.index("--html") + 1]
+        if match["state"]:  # of the explorer, as its address has it
+            file += f"#v=1&amp;{html.escape(match['state'])}"
         return (
             f'<figure class="live"><iframe src="views/{file}" title="{html.escape(match["caption"])}" loading="lazy">'
             f'</iframe><figcaption>{html.escape(match["caption"])} <a href="views/{file}">Open it alone</a>. '
