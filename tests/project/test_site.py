@@ -80,7 +80,7 @@ NO_MODEL = {"encoder-decoder", "speech"}
 
 @pytest.mark.parametrize("chapter", COURSE)
 def test_each_chapter_has_its_parts(chapter: str) -> None:
-    """A model, a live view, exercises with checked answers, a mistake; those that are no guides: formula, lines of code."""
+    """A model, a live view, exercises with checked answers, a mistake; but for guides a formula and lines of code."""
     text = (DOCS / f"{chapter}.md").read_text("utf-8")
     page, rest = text.split("\n## Exercises\n")
     exercises, mistakes = rest.split("\n## Spot the mistake\n")
