@@ -61,7 +61,7 @@ def order() -> dict[str, list[str]]:
     return {caption: pages for caption, pages in sections.items() if pages}
 
 
-def live_views(text: str) -> Iterator[tuple[str, list[str]]]:
+def views_of(text: str) -> Iterator[tuple[str, list[str]]]:
     """The file that each live view of a page is written to, and the command that writes it."""
     for match in LIVE.finditer(text):
         words = shlex.split(match["command"])
@@ -76,7 +76,9 @@ def adapt(app: Sphinx, page: str, source: list[str]) -> None:
             f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n" + "\n".join(pages) + "\n```"
             for caption, pages in order().items()
         )
-        text += "\n\n" + "\n\n".join(contents) + "\n"
+        text += (
+            '\n\n<p><a href="print.html">The course on one page, to print</a></p>\n\n' + "\n\n".join(contents) + "\n"
+        )
 
     def code(match: re.Match[str]) -> str:
         file = match["file"]
@@ -138,7 +140,7 @@ def write_code(app: Sphinx, problem: Exception | None) -> None:
     if app.config.live_views:
         (out / "views").mkdir(exist_ok=True)
         for page in sorted(DOCS.glob("*.md")):
-            for file, words in live_views(page.read_text("utf-8")):
+            for file, words in views_of(page.read_text("utf-8")):
                 print(f"{page.name}: {shlex.join(words)}", flush=True)
                 command = [sys.executable, "-m", *words]
                 subprocess.run(command, cwd=out / "views", check=True, stdout=subprocess.DEVNULL)

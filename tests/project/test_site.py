@@ -113,6 +113,10 @@ def test_live_views_are_made(tmp_path: Path) -> None:
         assert f'<iframe src="views/{chapter}.html' in (tmp_path / "site" / f"{chapter}.html").read_text("utf-8")
 
 
+def test_the_first_page_shows_the_story() -> None:
+    assert LIVE.findall(INDEX) == ["story"]
+
+
 def test_links_and_anchors_lead_somewhere(site: Path) -> None:
     pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
     assert len(pages) > 100
@@ -128,6 +132,14 @@ def test_links_and_anchors_lead_somewhere(site: Path) -> None:
             if not found or not (anchored or parts.fragment == "top"):
                 broken.append(f"{path.name}: {link}")
     assert not broken, broken[:20]
+
+
+@pytest.mark.parametrize("file", ["README.md", "CHANGELOG.md"])
+def test_anchors_of_links_into_the_docs_exist(site: Path, file: str) -> None:
+    links = re.findall(r"\]\(docs/([\w-]+)\.md#([^)]+)\)", (ROOT / file).read_text("utf-8"))
+    assert len(links) > 5
+    for page, anchor in links:
+        assert anchor in Page(site / f"{page}.html").anchors, f"{file} links to {page}.md#{anchor}"
 
 
 def test_nothing_is_loaded_from_another_machine(site: Path) -> None:
