@@ -107,7 +107,7 @@ class ShrinkPlan(Schema):
     under: Size | None = None
     within: Latency | None = None
     limit: Count | None = None
-    calibration: Count = 128
+    calibration: Count = 512
     runs: Count = 100
     report: ReportOptions = field(default_factory=lambda: ReportOptions(cost="latency", area="bytes"))
 
