@@ -59,18 +59,6 @@ def test_each_page_is_in_the_contents_once() -> None:
     assert sorted(ENTRY.findall(INDEX)) == pages
 
 
-GUIDES = {
-    "families",
-    "generation",
-    "tasks",
-    "training",
-    "speech",
-    "embeddings",
-    "compression",
-    "retrieval",
-    "few-labels",
-}
-"""Chapters that are guides of their topic: their formula and their lines of code stand where the topic needs them."""
 LIVE = re.compile(
     r"^<!-- live view(?: #\S+)?: .+ -->\n```console\n\$ glassformer .+ --html (?P<file>[\w-]+)\.html\n```$", re.M
 )
@@ -80,7 +68,7 @@ NO_MODEL = {"encoder-decoder", "speech"}
 
 @pytest.mark.parametrize("chapter", COURSE)
 def test_each_chapter_has_its_parts(chapter: str) -> None:
-    """A model, a live view, exercises with checked answers, a mistake; but for guides a formula and lines of code."""
+    """A formula and the lines of its code, a model, a live view, exercises with checked answers, a mistake."""
     text = (DOCS / f"{chapter}.md").read_text("utf-8")
     page, rest = text.split("\n## Exercises\n")
     exercises, mistakes = rest.split("\n## Spot the mistake\n")
@@ -88,9 +76,8 @@ def test_each_chapter_has_its_parts(chapter: str) -> None:
     assert LIVE.findall(page) == ([] if chapter in NO_MODEL else [chapter]), (
         "the file of a live view has its chapter's name"
     )
-    if chapter not in GUIDES:
-        head, code = re.split(r"\n## In the code\n", page)
-        assert "```math\n" in head and re.search(r"\.\./src/glassformer/core/\w+\.py#L\d+", code)
+    assert "```math\n" in page and re.search(r"\]\(\.\./src/glassformer/[\w/]+\.py#L\d+\)", page)
+    assert "\n## In the code\n" in page
     questions = re.split(r"^\*\*\d\.\*\* ", exercises, flags=re.M)[1:]
     assert 3 <= len(questions) <= 5
     for question in questions:
