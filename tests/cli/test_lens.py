@@ -38,14 +38,18 @@ def test_the_lens_as_data_and_as_a_page(command: Command, tmp_path: Path) -> Non
     reader = Reader(page.read_text("utf-8"))
     session = reader.session()
     assert session["start"] == "v=1&view=lens" and session["model"]["reads"]
-    assert [(each["view"], each["request"]) for each in session["readings"] if each["view"] != "sweep"] == [
+    assert [
+        (each["view"], each["request"]) for each in session["readings"] if each["view"] not in ("sweep", "without")
+    ] == [
         ("lens", {"target": None}),
         ("attribution", {"target": None, "at": None, "against": None}),
         ("tour", {}),
     ]
     frames = reader.attention_frames()
     # a tour has texts and numbers alone
-    assert all((f"view/{each['key']}" in frames) != (each["view"] == "tour") for each in session["readings"])
+    assert all(
+        (f"view/{each['key']}" in frames) != (each["view"] in ("tour", "without")) for each in session["readings"]
+    )
 
 
 def test_an_attribution_fits_a_screen_and_adds_up(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,6 @@ import zlib
 from html.parser import HTMLParser
 from typing import Any
 
-from glassformer.explorer.registry import key_of
-
 
 class Reader(HTMLParser):
     """The elements of a page as a browser's parser sees them: (tag, attributes, text)."""
@@ -43,9 +41,9 @@ class Reader(HTMLParser):
         }
 
     def attention_frames(self) -> dict[str, bytes]:
-        """The frames without those of maps of embeddings and the tour, which tests of their own read."""
-        others = ("embedding/", f"view/{key_of('tour', {})}")
-        return {key: frame for key, frame in self.frames().items() if not key.startswith(others)}
+        """The frames without those of maps of embeddings and of the tour, which tests of their own read."""
+        played = [f"view/{each['key']}" for each in self.session()["readings"] if each["view"] in ("tour", "without")]
+        return {key: x for key, x in self.frames().items() if not key.startswith("embedding/") and key not in played}
 
     def session(self) -> Any:
         return self.json("session")

@@ -1,50 +1,130 @@
-"""The steps of the tour, next to the numbers of the session."""
+"""The steps of a tour, next to the numbers of the session; and what a pass becomes without a part."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import torch
 
 import glassformer
-from glassformer.explorer.tour import tour
+from glassformer.core.flow import Flow
+from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.describe import ModelFacts, model_facts
+from glassformer.explorer.lesson import Lesson
+from glassformer.explorer.tour import Run, TourStep, tell, without
+from glassformer.files.schema import parse
 from glassformer.inspect.opening import opening
+from glassformer.inspect.session import Session
 from tests.inspect.passes import session_of
 
 PAIR = ("time flies like an arrow", "fruit flies like a banana")
 
 
-def test_the_steps_follow_the_opening_link_with_the_numbers_of_the_session(minilm: Path) -> None:
-    session = glassformer.load(minilm).inspect(*PAIR)
+def words(runs: list[Run]) -> str:
+    return "".join(text for _, text in runs)
+
+
+def place(step: TourStep) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(step.address).items()}
+
+
+@pytest.fixture(scope="module")
+def minilm_pass(minilm: Path) -> tuple[Session, ModelFacts]:
+    model = glassformer.load(minilm)
+    return model.inspect(*PAIR), model_facts(model)
+
+
+def facts_of(kind: str) -> ModelFacts:
+    """Facts of a network without a model around it: it has the views that every model has."""
+    has_none = dict.fromkeys(("can_generate", "can_transcribe", "can_compare", "reads", "is_encoder_decoder"), False)
+    nothing = dict.fromkeys(("max_tokens", "modality", "predicts", "mask_token"))
+    return ModelFacts(
+        name=kind, cli_arguments=[kind], family=kind, task="", revision="", dtype="float32", parameters=1, layers=2,
+        heads=2, **has_none, **nothing,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def one_step(session: Session, facts: ModelFacts, **step: object) -> TourStep:
+    """A lesson of one step on a pass."""
+    values = {"title": "A lesson", "texts": list(session.texts), "steps": [{"title": "One", "text": "-", **step}]}
+    (made,) = tell(session, facts, parse(Lesson, values)).steps
+    return made
+
+
+def test_the_steps_follow_the_opening_link_with_the_numbers_of_the_session(
+    minilm_pass: tuple[Session, ModelFacts],
+) -> None:
+    session, facts = minilm_pass
     best = opening(session)
     assert best is not None
-    tokens, vector, head, arithmetic, layers, output = tour(session)["steps"]
-    for step in (tokens, vector, head, arithmetic, output):
-        assert step["state"] == {"map": "self", "layers": [4, 4], "heads": [9], "query": best.query, "key": best.key}
-    assert [(name, number) for name, number, _ in tokens["items"]] == [
+    tokens, vector, head, arithmetic, adding, layers, output = tell(session, facts).steps
+    for step in (tokens, vector, head, arithmetic, adding, layers, output):
+        where = {"map": "self", "l": "4", "h": "9", "q": str(best.query), "k": str(best.key)}
+        assert {name: place(step)[name] for name in where} == where
+    assert [place(step)["view"] for step in (tokens, head, arithmetic, output)] == [
+        "model", "head", "neuron", "similarity"
+    ]  # fmt: skip
+    assert [(name, number) for name, number, _ in tokens.items] == [
         (token.text, str(token.id)) for token in session.streams["text"]
     ]
-    assert [value for _, value, _ in vector["items"]] == [f"{x:.3f}" for x in session.states(0)[1, :6].tolist()]
-    assert head["text"].startswith(best.sentence)
+    assert [value for _, value, _ in vector.items] == [f"{x:.3f}" for x in session.states(0)[1, :6].tolist()]
+    assert words(head.text).startswith(best.sentence)
     one = session.head(4, 9)
     dot, score, share = float(one.q[1] @ one.k[2]), float(one.scores([1])[0, 2]), float(one.probs([1])[0, 2])
-    assert [value for _, value, _ in arithmetic["items"]] == [f"{dot:.4g}", f"{score:.4g}", f"{share:.4g}"]
-    assert "with what positions add" not in arithmetic["text"]
+    shown = {name: value for name, value, _ in arithmetic.items}
+    assert (shown["q · k"], shown["score"], shown["share"]) == (f"{dot:.4g}", f"{score:.4g}", f"{share:.4g}")
+    assert "+ positions" not in shown
     end = torch.nn.functional.cosine_similarity(session.states(6)[1], session.states(0)[1], dim=0)
-    assert layers["items"][0][1] == "1.000" and layers["items"][-1][:2] == ("layer 5", f"{float(end):.3f}")
-    assert output["views"] == ["similarity", "embedding"]
+    assert layers.items[0][1] == "1.000" and layers.items[-1][:2] == ("layer 5", f"{float(end):.3f}")
+
+
+def test_what_a_layer_adds_is_what_its_parts_compute(minilm_pass: tuple[Session, ModelFacts]) -> None:
+    session, facts = minilm_pass
+    step = one_step(session, facts, text="{length_attention:.6f} {length_feed_forward:.6f}", list="residual")
+    before, after = session.states(4)[1], session.states(5)[1]
+    listed = {name: value for name, value, _ in step.items}
+    assert listed["enters"] == f"length {float(before.norm()):.3g}"
+    cosine = float(torch.nn.functional.cosine_similarity(before, after, dim=0))
+    assert listed["leaves"] == f"length {float(after.norm()):.3g}, cosine {cosine:.3f}"
+    block = session.network.get_submodule("blocks.4")
+    with torch.no_grad():
+        mid = block.attn_residual(session.states(4)[None], lambda y: block.attn(y, Flow()))  # type: ignore[operator]
+        added = block.ffn(mid, Flow())[0, 1], block.attn(session.states(4)[None], Flow())[0, 1]  # type: ignore[operator]
+    assert [float(x) for x in words(step.text).split()] == pytest.approx(
+        [float(added[1].norm()), float(added[0].norm())], rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "transformer", "t5", "clip", "whisper", "mistral"])
-def test_every_kind_of_model_has_six_steps_within_it(kind: str) -> None:
+def test_every_kind_of_model_has_the_steps_within_it(kind: str) -> None:
     session = session_of(kind)
-    steps: list[dict[str, Any]] = tour(session)["steps"]
-    assert len(steps) == 6
+    steps = tell(session, facts_of(kind)).steps
+    assert len(steps) == 7
     for step in steps:
-        about, state = session.maps[step["state"]["map"]], step["state"]
-        assert state["layers"][0] < about.layers and state["heads"][0] < about.heads
-        assert state["query"] < len(session.streams[about.queries])
-        assert state["key"] is None or state["key"] < len(session.streams[about.keys])
-        assert step["title"] and step["text"] and step["items"]
+        where = place(step)
+        about = session.maps[where["map"]]
+        assert int(where["l"]) < about.layers and int(where["h"]) < about.heads
+        assert int(where["q"]) < len(session.streams[about.queries])
+        assert int(where["k"]) < len(session.streams[about.keys])
+        assert step.title and step.text and step.items
+
+
+def test_a_part_left_out_changes_the_vector_and_the_prediction() -> None:
+    session = glassformer.load("package:glassformer/checkpoints/shakespeare").inspect("ROMEO: I will")
+    left_out = without(session, components=["blocks.0.attn.z[1]"], stream="text", token=3)
+    result = session.patch("blocks.0.attn.z[1]")
+    name, shown, share = left_out["items"][1]
+    change = result.top(3)[0]
+    assert (name, shown) == (change.name, f"{change.probability_before:.1%} → {change.probability_after:.1%}")
+    assert share == change.probability_after and 0 < left_out["cosine"] < 1
+    whole = without(session, components=["attn.out", "ffn.out"], stream="text", token=3)
+    own, end = session.states(0)[3], session.states(len(session.stream_taps()) - 1)[3]  # nothing was added to it
+    assert whole["cosine"] == pytest.approx(float(torch.nn.functional.cosine_similarity(own, end, dim=0)), abs=1e-5)
+    with pytest.raises(ConfigError, match=r"no tap matches 'blocks\.9\.attn\.z'"):
+        without(session, components=["blocks.9.attn.z"], stream="text", token=3)
+    with pytest.raises(DataError, match="there is no head 99"):
+        without(session, components=["blocks.0.attn.z[99]"], stream="text", token=3)
+    with pytest.raises(DataError, match="there is no token 99"):
+        without(session, components=["blocks.0.attn.z"], stream="text", token=99)

@@ -28,6 +28,7 @@ COMMANDS: Registry[Any] = Registry(
     "commands",
     {
         "demo": "glassformer.cli.demo:demo",
+        "lesson": "glassformer.cli.lesson:lesson",
         "look": "glassformer.cli.look:look",
         "info": "glassformer.cli.info:info",
         "families": "glassformer.cli.models:families",

@@ -78,6 +78,7 @@ class InitialView:
 
     options: generation options of the view "generate", as in `generate`.
     projection: of the view "embedding": pca, tsne or umap
+    tour: step of the lesson, from 1
 
     Raises: ConfigError: no such view, theme or option, or a layer or head that is no number.
     """
@@ -88,6 +89,7 @@ class InitialView:
     theme: str | None = None
     options: Mapping[str, Any] | None = None
     projection: str | None = None
+    tour: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, allowed in (("view", self.view, tabs()), ("theme", self.theme, THEMES)):
@@ -132,6 +134,7 @@ class InitialView:
             "h": ",".join(map(str, self._heads)) or None,
             "theme": self.theme,
             "em": self.projection,
+            "tour": self.tour,
         }
         state: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
         for name, value in (self.options or {}).items():
@@ -258,6 +261,7 @@ class Look(LocalPage, InNotebook):
             readings=similarity_readings(self.explorer.runs, self.texts),
             corpus=self.explorer.maps.corpus,
             projections=self._projections,
+            lesson=self.explorer.runs.factory.lesson,
             command=command,
         )
 
@@ -265,7 +269,7 @@ class Look(LocalPage, InNotebook):
     def _opens_with_generation(self) -> bool:
         """Whether the page opens with what the model writes: requested by name, or nothing else was and it has room."""
         start, facts = self.start, self.explorer.runs.facts
-        if start.view is not None or start.layer is not None or start.heads is not None:
+        if any(given is not None for given in (start.view, start.layer, start.heads, start.tour)):
             return start.view == "generate"
         room = MAX_PROMPT_TOKENS if facts.max_tokens is None else min(MAX_PROMPT_TOKENS, facts.max_tokens)
         return opens_with_generation(facts, self.texts) and max(map(len, self.session.streams.values())) < room

@@ -38,6 +38,7 @@ from glassformer.explorer.requests import (
     SimilarityRequest,
     SweepRequest,
     TileRequest,
+    WithoutRequest,
 )
 from glassformer.files import safe_repr
 from glassformer.files.lazy import imported
@@ -142,7 +143,8 @@ VIEWS: Registry[View] = Registry(
         "tile": View(request=TileRequest, answer="glassformer.explorer.views:tile", quick=True),
         "row": View(request=RowRequest, answer="glassformer.explorer.views:row", quick=True),
         "neuron": View(request=NeuronRequest, answer="glassformer.explorer.views:neuron", quick=True),
-        "tour": View(request=EmptyRequest, answer="glassformer.explorer.tour:tour", quick=True),
+        "tour": View(request=EmptyRequest, answer="glassformer.explorer.tour:tour", quick=True, scene=True),
+        "without": View(request=WithoutRequest, answer="glassformer.explorer.tour:without", quick=True),
         "lookup": View(request=LookupRequest, answer="glassformer.explorer.views:lookup", quick=True),
         "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
         "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),

@@ -108,6 +108,15 @@ class PatchRequest(PatchingRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithoutRequest(Schema):
+    """What a pass becomes without some components."""
+
+    components: Annotated[Components, Doc("Components, such as blocks.3.attn.z[2].")]
+    stream: Annotated[str, Doc("Token stream of the session.")]
+    token: Annotated[NonNegativeInt, Doc("Token whose last vector is compared, from 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SweepRequest(PatchingRequest):
     """Every component of a kind, replaced one after another."""
 

@@ -26,6 +26,7 @@ from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.session import Progress, Session
 
 if TYPE_CHECKING:
+    from glassformer.explorer.lesson import Lesson
     from glassformer.inspect.corpus import CorpusSearch
     from glassformer.inspect.similarity import SimilarityMap
 
@@ -231,6 +232,7 @@ class SessionFactory:
     explain_similarity: two texts → their map; None = the model makes no vectors of texts
     corpus: to search in
     count_tokens: of a text; None = the model reads none
+    lesson: that the page plays; None = its tour
     """
 
     facts: ModelFacts
@@ -240,6 +242,7 @@ class SessionFactory:
     explain_similarity: Callable[[str, str], SimilarityMap] | None = None
     corpus: CorpusSearch | None = None
     count_tokens: Callable[[str], int] | None = None
+    lesson: Lesson | None = None
 
 
 class SessionRun(Job[Session]):

@@ -18,6 +18,7 @@ import json
 import zlib
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,13 @@ from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.describe import ModelFacts, describe, session_id, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
+from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import PASSES, default_readings, quick_readings, read
-from glassformer.explorer.registry import Reading
-from glassformer.explorer.requests import EmptyRequest
+from glassformer.explorer.registry import Reading, frame_of
+from glassformer.explorer.requests import WithoutRequest
 from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.tour import tell
 from glassformer.explorer.traces import StoredTrace, result_summary
 from glassformer.explorer.views import distribution, stored_lookups
 from glassformer.generation.served_options import command_line_options
@@ -150,6 +153,7 @@ class StandalonePage:
         generated: a generation trace, and the node whose path is the session.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
         readings: views of the session; of the others those that are quick, and the one that `start` opens with.
+        lesson: that the page plays; None = its tour.
         command: that makes this page; empty = `glassformer look`, of these texts.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
@@ -168,6 +172,7 @@ class StandalonePage:
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
         readings: Sequence[Reading] = (),
+        lesson: Lesson | None = None,
         command: str = "",
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
@@ -192,6 +197,7 @@ class StandalonePage:
         self.generated = generated
         self.corpus, self.projections = corpus, dict(projections or {})
         self.readings = list(readings)
+        self.lesson = lesson
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around(reports=bool(self._about["reports"]))
@@ -245,8 +251,11 @@ class StandalonePage:
         has, view = {reading.view for reading in self.readings}, start.get("view")
         quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
         quick += default_readings(self.session, wanted=view, has=has)
-        if "tour" not in has:
-            quick.append(read(self.session, "tour", EmptyRequest()))
+        writes = self.facts.can_generate and self.generated is not None
+        played = tell(self.session, replace(self.facts, can_generate=writes), self.lesson)
+        quick.append(Reading("tour", {}, frame_of("tour", played)))
+        asked = [step.without for step in played.steps if step.without is not None]
+        quick += [read(self.session, "without", WithoutRequest(**request)) for request in asked]
         if "sweep" in has:
             return quick
         name = start.get("map") or self._opening_map
@@ -367,6 +376,7 @@ def generation_page(
         first=first,
         start=start or "v=1&view=generate",
         generated=(stored, node),
+        lesson=runs.factory.lesson,
         command=command,
     )
 

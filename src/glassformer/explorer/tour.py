@@ -1,180 +1,285 @@
-"""Tour of a forward pass: six steps on the text of the page, from tokens by a head and its arithmetic to the output.
+"""Tour of a forward pass: the steps of a lesson, with the numbers of the pass on the page.
 
-A step is a title, a text, some numbers, and the state of the page that shows what it tells. The page plays such a list.
+    lesson (JSON) ──the facts of each step's place──> words, lists, answers, shapes, code ──> the page plays them
+
+The explorer's own tour is the shipped lesson `tour`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import torch
 
+from glassformer.core.flow import Flow
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.explorer.describe import ModelFacts, views_of
+from glassformer.explorer.facts import Item, OpeningLink, PassFacts, Value, filled, opening_link
+from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, read_lesson
+from glassformer.files import safe_repr
 from glassformer.inspect.answer import answer
-from glassformer.inspect.opening import HeadFinding, findings
+from glassformer.inspect.patching.patches import Component, PatchTape, Write, patch_of, record_taps
+from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
+from glassformer.models import eval_mode
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table, bar
 
-SHOWN = 6
-"""Numbers of a vector that are shown."""
-MOST_TOKENS = 24
-"""Tokens that are listed."""
+if TYPE_CHECKING:
+    from glassformer.explorer.scene import Scene
+
+FIRST = 4
+"""Numbers of a tensor that are listed next to its shape."""
+Run = tuple[str, str]
+"""A style, which is the name of an HTML element or empty, and words: text that is never read as markup."""
+
+_STYLED = re.compile(r"\*\*(?P<b>[^*]+)\*\*|\*(?P<em>[^*]+)\*|`(?P<code>[^`]+)`")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TourQuestion:
+    """A question with its answer.
+
+    choices: what can be chosen; empty where a number is asked for
+    answer: the right choice, or the number as it is shown
+    number: the number itself
+    within: how far from it is near enough
+    """
+
+    ask: list[Run]
+    choices: list[str]
+    answer: str
+    number: float | None
+    within: float
+    reveal: list[Run]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TourCode:
+    """Lines of the library that compute a step, as they are installed."""
+
+    place: str
+    source: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class TourStep:
-    """A step of a tour.
+    """A step with its numbers.
 
-    views: the first of these that the page has is shown
+    address: state of the page, as its address has it: view, map, layer, head, query, key
     items: what is listed: a name, what stands next to it, and a share from 0 to 1 that is drawn as a bar, or None
-    state: of the page: map, layers, heads, query, key
+    without: the request of what can be left out
     """
 
     title: str
-    text: str
-    views: list[str]
-    state: dict[str, Any]
-    items: Sequence[tuple[str, str, float | None]] = field(default_factory=list)
+    text: list[Run]
+    address: str
+    items: Sequence[Item] = ()
+    question: TourQuestion | None = None
+    code: TourCode | None = None
+    without: dict[str, Any] | None = None
 
 
-def tour(session: Session) -> dict[str, Any]:
-    """The tour of a pass, as the page reads it: its steps."""
-    link = _link(session)
-    steps = [
-        _tokens(session, link),
-        _vector(session, link),
-        _head(session, link),
-        _arithmetic(session, link),
-        _layers(session, link),
-        _output(session, link),
-    ]
-    return {"steps": [asdict(step) for step in steps]}
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LessonRun(Report, kind="lesson"):
+    """A lesson on a pass: its steps with the numbers of the model."""
 
-
-@dataclass(frozen=True)
-class _TourLink:
-    """The attention that the tour follows: a finding, or the strongest of the last token in the first head.
-
-    sentence: of the finding
-    """
-
-    map: str
-    layer: int
-    head: int
-    query: int
-    key: int
-    sentence: str
+    lesson: str
+    model: str
+    texts: Sequence[str]
+    steps: Sequence[TourStep]
 
     @property
-    def state(self) -> dict[str, Any]:
-        layers, heads = [self.layer, self.layer], [self.head]
-        return {"map": self.map, "layers": layers, "heads": heads, "query": self.query, "key": self.key}
+    def heading(self) -> str:
+        return f"{self.lesson}\n{self.model}: {' / '.join(self.texts)}"
+
+    def tables(self) -> list[Table]:
+        """A table for each step: its words above what it lists."""
+        return [
+            Table(
+                ["", "value", "share"],
+                [[name, words, "" if share is None else bar(share, 12)] for name, words, share in step.items],
+                f"{number}. {step.title}\n{_plain(step.text)}",
+                left=3,
+            )
+            for number, step in enumerate(self.steps, 1)
+        ]
 
 
-def _link(session: Session) -> _TourLink:
-    telling: list[HeadFinding] = findings(session)
-    linked = next((each for each in telling if each.query is not None), None)
-    if linked is not None and linked.query is not None and linked.key is not None:
-        return _TourLink(linked.map, linked.layer, linked.head, linked.query, linked.key, linked.sentence)
-    about = session.maps[telling[0].map] if telling else next(iter(session.maps.values()))
-    layer, head = (telling[0].layer, telling[0].head) if telling else (0, 0)
-    queries, keys = session.streams[about.queries], session.streams[about.keys]
-    query = max((at for at, token in enumerate(queries) if not token.special), default=len(queries) - 1)
-    share, key = (x.item() for x in session.head(layer, head, about.name).probs([query])[0].max(-1))
-    where = f"In layer {layer}, head {head}"
-    sentence = f"{where}, “{queries[query].text}” gives {share:.0%} of its attention to “{keys[int(key)].text}”."
-    return _TourLink(about.name, layer, head, query, int(key), sentence)
+def tour(scene: Scene) -> LessonRun:
+    """The lesson of the page on the pass that it shows; without one, the shipped tour."""
+    return tell(scene.session, scene.runs.facts, scene.runs.factory.lesson)
 
 
-def _tokens(session: Session, link: _TourLink) -> TourStep:
-    tokens = session.streams[session.maps[link.map].queries]
-    more = f" The first {MOST_TOKENS}:" if len(tokens) > MOST_TOKENS else ""
+def tell(session: Session, facts: ModelFacts, lesson: Lesson | None = None) -> LessonRun:
+    """A lesson with the numbers of a pass.
+
+    Args:
+        lesson: None = the explorer's tour
+    Raises: DataError: a step whose place, fact or component is not there, with the number of the step.
+    """
+    lesson = (lesson or read_lesson("tour")).of(session)
+    link, steps = opening_link(session), []
+    for number, part in enumerate(lesson.steps):
+        if part.needs is not None and (part.needs == "answer") == (answer(session) is None):
+            continue
+        try:
+            steps.append(_step(session, facts, link, part))
+        except (ConfigError, DataError, UnsupportedError) as error:
+            raise DataError(f"step {number + 1} of the lesson {lesson.title!r}: {error}") from error
+    return LessonRun(lesson=lesson.title, model=facts.name, texts=list(session.texts), steps=steps)
+
+
+def _step(session: Session, facts: ModelFacts, link: OpeningLink, part: LessonPart) -> TourStep:
+    here = PassFacts(session, link, part.place)
+    others = {name: PassFacts(session, link, number.place) for name, number in part.numbers.items()}
+
+    def value(name: str) -> Value:
+        return others[name].value(part.numbers[name].of) if name in others else here.value(name)
+
+    items = _tensors(session, [filled(name, value) for name in part.tensors])
+    items += [] if part.list is None else here.listed(part.list)
+    formula: list[Run] = [] if part.formula is None else [("pre", filled(part.formula, value))]
+    components = [filled(component, value) for component in part.without]
+    _check_components(session, components)
+    pairs = {"view": _view(part.views, facts, session), **here.address, **part.options}
     return TourStep(
-        title="Tokens",
-        text=f"The model reads {len(tokens):,} tokens: words, pieces of words, and signs of its own. Each has a number "
-        f"in its vocabulary.{more}",
-        items=[(token.text, str(token.id), None) for token in tokens[:MOST_TOKENS]],
-        views=["model"],
-        state=link.state,
+        title=part.title,
+        text=_runs(part.text, value) + formula,
+        address=urlencode(pairs),
+        items=items,
+        question=None if part.question is None else _question(part.question, here, value),
+        code=None if part.code is None else _code(session, filled(part.code, value)),
+        without={"components": components, "stream": here.stream, "token": here.query_at} if components else None,
     )
 
 
-def _vector(session: Session, link: _TourLink) -> TourStep:
-    stream = session.maps[link.map].queries
-    token, x = session.streams[stream][link.query], session.states(0, stream)[link.query].float()
-    return TourStep(
-        title="Vectors",
-        text=f"Token {token.id:,}, “{token.text}”, becomes a vector of {len(x):,} numbers: its row in the table of "
-        f"embeddings, as it enters the first layer. Its length is {float(x.norm()):.3g}; it begins:",
-        items=[(f"{number}", f"{value:.3f}", None) for number, value in enumerate(x[:SHOWN].tolist())],
-        views=["embedding"],
-        state=link.state,
+def _view(views: Sequence[str], facts: ModelFacts, session: Session) -> str:
+    """The first of some views that the model has. Raises: UnsupportedError: none."""
+    has = [name for name in views_of(facts) if name != "similarity" or len(session.texts) == 2]
+    for view in views:
+        if view in has:
+            return view
+    raise UnsupportedError(f"view is {' or '.join(map(repr, views))}; this model has {', '.join(has)}")
+
+
+def _question(question: LessonQuestion, here: PassFacts, value: Callable[[str], Value]) -> TourQuestion:
+    choices: list[str] = []
+    number: float | None = None
+    if question.number is not None:
+        number = _number(question.number, value)
+        right = f"{number:.3g}"
+    elif question.list is not None:
+        listed = here.listed(question.list)
+        if not listed or any(share is None for _, _, share in listed):
+            raise DataError(f"the list {question.list!r} has no shares here, so none of it is the right choice")
+        right = max(listed, key=lambda item: item[2] or 0.0)[0]
+        choices = sorted({name for name, _, _ in listed})
+    else:
+        numbers = {words: _number(name, value) for words, name in (question.choices or {}).items()}
+        choices, right = list(numbers), max(numbers, key=lambda words: numbers[words])
+    return TourQuestion(
+        ask=_runs(question.ask, value),
+        choices=choices,
+        answer=right,
+        number=number,
+        within=0.0 if number is None else question.within * abs(number),
+        reveal=_runs(question.reveal or "", value),
     )
 
 
-def _head(session: Session, link: _TourLink) -> TourStep:
-    about = session.maps[link.map]
-    shares, keys = session.head(link.layer, link.head, link.map).probs([link.query])[0].float().sort(descending=True)
-    strongest = list(zip(keys.tolist(), shares.tolist(), strict=True))[:SHOWN]
-    return TourStep(
-        title="One head",
-        text=f"{link.sentence} What it passes on there is added to the vector. The model has {about.layers} layers of "
-        f"{about.heads} such heads.",
-        items=[(session.streams[about.keys][key].text, f"{share:.1%}", share) for key, share in strongest],
-        views=["head"],
-        state=link.state,
-    )
+def _number(name: str, value: Callable[[str], Value]) -> float:
+    number = value(name)
+    if isinstance(number, str):
+        raise DataError(f"{name} is {safe_repr(number)}, which is no number that could be right or wrong")
+    return float(number)
 
 
-def _arithmetic(session: Session, link: _TourLink) -> TourStep:
-    about = session.maps[link.map]
-    head = session.head(link.layer, link.head, link.map)
-    rows = torch.tensor([link.query])
-    query, key = session.streams[about.queries][link.query], session.streams[about.keys][link.key]
-    dot = float(head.q[link.query].double() @ head.k[link.key].double())
-    score, prob = (float(x[0, link.key]) for x in (head.scores(rows), head.probs(rows)))
-    plain = abs(dot * head.scale - score) < 1e-3 * max(1, abs(score))
-    return TourStep(
-        title="Its arithmetic",
-        text=f"Where does that share come from? The query of “{query.text}” times the key of “{key.text}”, number by "
-        f"number, adds up to {dot:.4g}; times {head.scale:.4g}{'' if plain else ', with what positions add,'} that is "
-        f"the score, {score:.4g}. The softmax over {len(session.streams[about.keys]):,} tokens makes it {prob:.4g}.",
-        items=[("q · k", f"{dot:.4g}", None), ("score", f"{score:.4g}", None), ("share", f"{prob:.4g}", prob)],
-        views=["neuron"],
-        state=link.state,
-    )
+def _runs(template: str, value: Callable[[str], Value]) -> list[Run]:
+    """A text cut by its styles, and then filled: what a token is, never styles anything."""
+    runs: list[Run] = []
+    at = 0
+    for match in _STYLED.finditer(template):
+        runs += [("", template[at : match.start()]), (match.lastgroup or "", match[match.lastgroup or 0])]
+        at = match.end()
+    runs.append(("", template[at:]))
+    return [(style, filled(words, value)) for style, words in runs if words]
 
 
-def _layers(session: Session, link: _TourLink) -> TourStep:
-    stream = session.maps[link.map].queries
-    states = [session.states(layer, stream)[link.query].double() for layer in range(len(session.stream_taps(stream)))]
-    cosines = torch.nn.functional.cosine_similarity(torch.stack(states), states[0][None]).tolist()
-    names = ["start", *(f"layer {layer}" for layer in range(len(states) - 1))]
-    return TourStep(
-        title="Layers",
-        text=f"Each layer adds what its heads read, and what its feed-forward network makes of it, to the vector of "
-        f"“{session.streams[stream][link.query].text}”. Its cosine to where it began goes from {cosines[0]:.3f} to "
-        f"{cosines[-1]:.3f}: it is no longer the word alone, but the word in this text.",
-        items=[(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(names, cosines, strict=True)],
-        views=["lens", "embedding"],
-        state={**link.state, "key": None},
-    )
+def _plain(runs: Sequence[Run]) -> str:
+    return "".join(f"\n{words}" if style == "pre" else words for style, words in runs)
 
 
-def _output(session: Session, link: _TourLink) -> TourStep:
-    reply = answer(session)
-    if reply is not None:
-        text = f"The head of the model reads the last vectors: {reply.sentence}."
-        items = [(choice.name, f"{choice.share:.1%}", choice.share) for choice in reply.choices]
-        return TourStep(title="Output", text=text, items=items, views=["attribution", "model"], state=link.state)
-    about = session.maps[link.map]
-    x = session.states(len(session.stream_taps(about.queries)) - 1, about.queries).float()
-    token = session.streams[about.queries][link.query].text
-    return TourStep(
-        title="Output",
-        text=f"What comes out is a vector of {x.shape[1]:,} numbers for each token, its context in it; a vector of "
-        f"the text is made of them, and compared with those of other texts. That of “{token}” begins:",
-        items=[(f"{number}", f"{value:.3f}", None) for number, value in enumerate(x[link.query, :SHOWN].tolist())],
-        views=["similarity", "embedding"],
-        state=link.state,
-    )
+def _tensors(session: Session, names: Sequence[str]) -> list[Item]:
+    """Tensors of the pass: names, shapes and first numbers."""
+    taps = record_taps(session, names) if names else {}
+    return [(name, f"{' × '.join(map(str, x.shape))}: {_first(x)}", None) for name, x in taps.items()]
+
+
+def _first(x: torch.Tensor) -> str:
+    numbers = x.flatten()[:FIRST].tolist()
+    return ", ".join(f"{number:.3g}" for number in numbers) + (", …" if x.numel() > FIRST else "")
+
+
+def _code(session: Session, name: str) -> TourCode:
+    """The lines of what a part of the network computes. Raises: DataError: no such part."""
+    try:
+        part = session.network.get_submodule(name)
+    except AttributeError:
+        children = ", ".join(child for child, _ in session.network.named_children())
+        raise DataError(f"code is {name!r}, which is no part of this network; at its top are {children}") from None
+    compute = type(part).forward
+    lines, first = inspect.getsourcelines(compute)
+    file = Path(inspect.getsourcefile(compute) or "").parts
+    inside = "/".join(file[file.index("glassformer") :]) if "glassformer" in file else file[-1]
+    place = f"{type(part).__name__}.forward, {inside}, lines {first}–{first + len(lines) - 1}"
+    return TourCode(place=place, source=inspect.cleandoc("\n" + "".join(lines)))
+
+
+# --------------------------------------------------------------------------------------------------- left out
+
+
+def _check_components(session: Session, components: Sequence[str]) -> None:
+    """Raises: ConfigError: no such tap. DataError: no such head or neuron."""
+    if components:
+        _writes(session, components)
+
+
+def _writes(session: Session, components: Sequence[str]) -> list[Write]:
+    """What puts 0 in the place of components."""
+    parsed = [Component.parse(each) for each in components]
+    shapes = {name: x.shape for name, x in record_taps(session, [each.tap for each in parsed]).items()}
+    return [write for each in parsed for write in patch_of(session, each, shapes)]
+
+
+@torch.no_grad()
+def without(session: Session, *, components: Sequence[str], stream: str, token: int) -> dict[str, Any]:
+    """What a pass becomes without some components: a token's last vector, and the prediction.
+
+    Raises: ConfigError: no such tap. DataError: no such head, neuron, stream or token.
+    """
+    last = session.stream_taps(stream)[-1]
+    tokens = session.streams[stream]
+    if not 0 <= token < len(tokens):
+        raise DataError(f"there is no token {token}; the pass has tokens 0 to {len(tokens) - 1}")
+    tape = PatchTape([_writes(session, components)], last).attach(session.network)
+    with eval_mode(session.network):
+        session.network.states(session.batch, Flow(tape=tape))
+    before, after = session.states(len(session.stream_taps(stream)) - 1, stream)[token], tape.taps[last][0, token]
+    cosine = float(torch.nn.functional.cosine_similarity(before.double(), after.double(), dim=0))
+    items: list[Item] = [(f"“{tokens[token].text}”", f"cosine to its vector with them: {cosine:.3f}", max(0.0, cosine))]
+    try:
+        changes = session.patch(*components).top(3) if predicts(session.network) is not None else []
+    except DataError:  # nothing says at which token a prediction is read
+        changes = []
+    for change in changes:
+        if change.probability_before is not None and change.probability_after is not None:
+            words = f"{change.probability_before:.1%} → {change.probability_after:.1%}"
+            items.append((change.name, words, change.probability_after))
+    return {"items": items, "cosine": cosine}

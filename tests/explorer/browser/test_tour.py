@@ -7,28 +7,34 @@ from pathlib import Path
 
 import glassformer
 from glassformer.explorer.look import Look
-from glassformer.explorer.tour import tour
+from glassformer.explorer.tour import TourStep, tell
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
 
 Tabs = Callable[..., Tab]
-VIEWS = ["model", "embedding", "head", "neuron", "embedding", "similarity"]
+VIEWS = ["model", "embedding", "head", "neuron", "embedding", "embedding", "similarity"]
 
 
-def test_six_steps_forth_and_back_by_buttons_and_keys(tab: Tabs, served: Look) -> None:
-    steps = tour(served.session)["steps"]
+def plain(step: TourStep) -> str:
+    return "".join(words for _, words in step.text)
+
+
+def test_the_steps_forth_and_back_by_buttons_and_keys(tab: Tabs, served: Look) -> None:
+    steps = tell(served.session, served._runs.facts).steps
     one = tab()
     page = one.open(served)
     page.get_by_role("button", name="Tour", exact=True).click()
     for at, (step, view) in enumerate(zip(steps, VIEWS, strict=True), 1):
-        page.get_by_role("heading", name=f"{at}. {step['title']}").wait_for()
+        page.get_by_role("heading", name=f"{at}. {step.title}").wait_for()
         one.wait_for_view(view)
-        assert page.locator(".tour > p").inner_text() == step["text"] and one.state["tour"] == str(at)
-        assert page.locator(".tour li").all_inner_texts() == [f"{name} {words}" for name, words, _ in step["items"]]
+        assert page.locator(".tour > p").inner_text() == plain(step) and one.state["tour"] == str(at)
+        assert page.locator(".tour li").all_inner_texts() == [f"{name} {words}" for name, words, _ in step.items]
         if at < len(steps):
             page.keyboard.press("ArrowRight") if at % 2 else page.get_by_role("button", name="Next", exact=True).click()
     page.get_by_role("button", name="Back").click()
-    page.get_by_role("heading", name="5. Layers").wait_for()
+    page.get_by_role("heading", name="6. Layers").wait_for()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_role("heading", name="5. What a layer adds").wait_for()
     page.keyboard.press("ArrowLeft")
     page.get_by_role("heading", name="4. Its arithmetic").wait_for()
     assert "0.9292" in page.locator(".neuron-rows").inner_text()
@@ -56,7 +62,7 @@ def test_a_link_opens_a_step_on_the_page_and_in_its_file(tab: Tabs, served: Look
         check(page, f"the tour, {theme}, {width} wide")
         fits(page, f"the tour, {width} wide")
     page.goto("about:blank")
-    page.goto(f"{path.as_uri()}#tour=7")
+    page.goto(f"{path.as_uri()}#tour=8")
     one.wait_for_view("model")
     assert page.locator(".tour").count() == 0, "there is no such step"
 
@@ -76,7 +82,7 @@ def test_a_classifier_opens_on_its_answer_and_why(
     page.get_by_role("heading", name=f"Why {labels[1]}").wait_for()
     assert one.state["r.target"] == labels[1] and outputs.nth(1).get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="Tour", exact=True).click()
-    for _ in range(5):
+    for _ in range(6):
         page.get_by_role("button", name="Next", exact=True).click()
-    page.get_by_role("heading", name="6. Output").wait_for()
+    page.get_by_role("heading", name="7. Output").wait_for()
     assert labels[0] in page.locator(".tour > p").inner_text()

@@ -50,14 +50,21 @@ export interface AttentionMap {
   paths: string[];
 }
 
-/** A step of a tour: the first of the views that the page has is shown, in this state. */
+/** A style, the name of an element or "", and words. */
+export type Run = [style: "" | "b" | "em" | "code" | "pre", words: string];
+
+/** A step of a lesson, and the address of what is shown next to it. */
 export interface TourStep {
   title: string;
-  text: string;
-  views: ViewName[];
+  text: Run[];
+  address: string;
   /** A name, what stands next to it, and a share that is drawn as a bar. */
   items: [name: string, words: string, share: number | null][];
-  state: Partial<State>;
+  /** Without choices it asks for the number. */
+  question: { ask: Run[]; choices: string[]; answer: string; number: number | null; within: number; reveal: Run[] } | null;
+  code: { place: string; source: string } | null;
+  /** The request of what can be left out. */
+  without: { components: string[]; stream: string; token: number } | null;
 }
 
 /** What a session opens with. */

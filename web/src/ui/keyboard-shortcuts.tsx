@@ -16,7 +16,7 @@ const keysOf = (views: readonly ViewName[]): readonly [string[], string][] => [
   ...(views.includes("sound") ? SOUND : []),
   [["[", "]"], "previous, next layer"],
   [[",", "."], "previous, next head"],
-  [["t"], "tour: six steps on this text"],
+  [["t"], "tour of this text"],
   [["/"], "find a token and pin it"],
   [["Esc"], "unpin"],
   [["←", "→", "↑", "↓"], "move within a grid or a picture"],

@@ -1,39 +1,49 @@
-/** Tour: steps on the text of the page, each next to the view that shows what it tells. */
+/** Tour: the steps of a lesson on the text of the page, each next to the view that shows what it tells. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { percent } from "../core/format";
 import type { Store } from "../core/store";
-import type { Session, TourStep } from "../core/types";
+import type { Run, Session, TourStep, ViewProps } from "../core/types";
+import { pairsOf, parseState } from "../core/url-state";
 import * as views from "../core/views";
+import { useAnswer } from "./answer";
 import { Icon } from "./icons";
 import "./tour.css";
 
 export function Tour({ store, session }: { store: Store; session: Session }) {
   const steps = useSignal<TourStep[]>([]);
+  /** The answer that was given; "" = none, it was shown; null = not yet. */
+  const given = useSignal<string | null>(null);
+  const out = useSignal(false);
   const panel = useRef<HTMLElement>(null);
   const at = store.state.value.tour!;
   const step = steps.value[at - 1];
+  const props = { transport: store.transport, session, refuse: (error) => store.refuse(error) } as ViewProps;
   useEffect(() => {
     const asked = new AbortController();
-    views.tour(store.transport, session, asked.signal).then((found) => (steps.value = found), (error) => store.refuse(error));
+    views.tour(store.transport, session, asked.signal).then((answer) => (steps.value = answer), props.refuse);
     return () => asked.abort();
   }, [session]);
   useEffect(() => {
     if (!step) return;
-    const shown = step.views.find((view) => session.views.includes(view) && (view !== "similarity" || session.texts.length > 1));
-    store.set({ ...step.state, view: shown ?? "model" });
+    given.value = null;
+    out.value = false;
+    store.set({ ...parseState(pairsOf(`v=1&${step.address}`), session).state, tour: at });
     panel.current?.focus();
   }, [step]);
   const go = (to: number) => store.set({ tour: to > 0 && to <= steps.value.length ? to : null });
   const keys = (event: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: Math.max(at - 1, 1), Escape: 0 }[event.key];
-    if (to === undefined) return;
+    if (to === undefined || (event.target as Element).tagName === "INPUT") return;
     event.preventDefault();
     event.stopPropagation();
     go(to);
   };
   if (!step) return null;
+  const { question, code, without } = step;
+  const answered = given.value;
+  const right = question && (question.number === null ? answered === question.answer : answered !== "" && Math.abs(Number(answered) - question.number) <= question.within);
   return (
     <section class="tour" ref={panel} tabIndex={-1} aria-label={`Tour, step ${at} of ${steps.value.length}`} onKeyDown={keys}>
       <header>
@@ -42,12 +52,41 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
         <button class="primary" onClick={() => go(at + 1)}>{at < steps.value.length ? "Next" : "Done"}<Icon name="next" /></button>
         <button class="quiet" aria-label="End the tour" title="End the tour (Esc)" onClick={() => go(0)}><Icon name="close" /></button>
       </header>
-      <p aria-live="polite">{step.text}</p>
-      <ol>
-        {step.items.map(([name, words, share], index) => (
-          <li key={index} class={share === null ? undefined : "share"} style={share === null ? undefined : { "--share": percent(share) }}><b class="token">{name}</b> {words}</li>
-        ))}
-      </ol>
+      <p aria-live="polite">{words(step.text)}</p>
+      {question && (
+        <form onSubmit={(event) => { event.preventDefault(); given.value = event.currentTarget.querySelector("input")!.value; }}>
+          <b>{words(question.ask)}</b>
+          {answered === null ? (
+            <>
+              {question.number === null
+                ? question.choices.map((choice) => <button key={choice} type="button" onClick={() => (given.value = choice)}>{choice}</button>)
+                : <><input type="number" step="any" required aria-label="Your answer" /><button>Answer</button></>}
+              <button type="button" class="quiet" onClick={() => (given.value = "")}>Show</button>
+            </>
+          ) : <p role="status">{answered && (right ? "Right: " : "No: ")}{question.answer}. {words(question.reveal)}</p>}
+        </form>
+      )}
+      {(!question || answered !== null) && <Items items={step.items} />}
+      {without && (out.value
+        ? <Without props={props} request={without} />
+        : <p><button onClick={() => (out.value = true)}>Leave out {without.components.join(", ")}</button></p>)}
+      {code && <details><summary>{code.place}</summary><pre tabIndex={0}>{code.source}</pre></details>}
     </section>
   );
 }
+
+/** What the pass becomes without some of its parts. */
+function Without({ props, request }: { props: ViewProps; request: NonNullable<TourStep["without"]> }) {
+  const [frame, otherwise] = useAnswer(props, "without", request, "Running it again…");
+  return frame ? <Items items={frame.header.items as TourStep["items"]} /> : <>{otherwise}</>;
+}
+
+const Items = ({ items }: Pick<TourStep, "items">) => (
+  <ol>
+    {items.map(([name, words, share], index) => (
+      <li key={index} class={share === null ? undefined : "share"} style={share === null ? undefined : { "--share": percent(share) }}><b class="token">{name}</b> {words}</li>
+    ))}
+  </ol>
+);
+
+const words = (runs: Run[]) => runs.map(([Style, text]) => (Style ? <Style>{text}</Style> : text));

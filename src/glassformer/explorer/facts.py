@@ -1,0 +1,582 @@
+"""Facts of a pass: the numbers and lists that a lesson names, each computed where it is named.
+
+    facts = PassFacts(session, opening_link(session), PassPlace(query="time"))
+    facts.attention                                   0.929
+    filled("{attention:.0%} to {key}", facts.value)   93% to flies
+
+What a place leaves out follows what the page opens with: its most telling link between two tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from string import Formatter
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from glassformer.core.quantised import count_weights
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import is_int, safe_repr
+from glassformer.inspect.answer import ModelAnswer, answer
+from glassformer.inspect.opening import findings
+from glassformer.inspect.patching.effects import patching
+from glassformer.inspect.patching.patches import record_taps
+from glassformer.inspect.session import Session
+from glassformer.inspect.tokens import Token, find_token
+
+SHOWN, MOST_TOKENS = 6, 24
+"""Numbers of a vector, or rows of a list, that are shown; tokens that are."""
+Item = tuple[str, str, float | None]
+"""A name, what stands next to it, and a share from 0 to 1 that is drawn as a bar."""
+Value = str | int | float
+
+_SPEC = re.compile(r"[+,]?(\.\d{1,2})?[efgd%]?", re.ASCII)
+_OCCURRENCE = re.compile(r"(?P<word>.*)#(?P<number>[1-9]\d{0,3})", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassPlace:
+    """Where in a pass facts are read; None = where the page opens.
+
+    layer: from 0, or from the end
+    query, key: a token's number, a word, `word#2`, or `#2`: the second occurrence of the longest repeated word
+    temperature, top_k: of the prediction
+    """
+
+    map: str | None = None
+    layer: int | None = None
+    head: int | None = None
+    query: int | str | None = None
+    key: int | str | None = None
+    temperature: float = 1.0
+    top_k: int | None = None
+
+
+@dataclass(frozen=True)
+class OpeningLink:
+    """The attention that the page opens with, and what it says."""
+
+    map: str
+    layer: int
+    head: int
+    query: int
+    key: int
+    sentence: str
+
+
+def opening_link(session: Session) -> OpeningLink:
+    """The most telling link of a pass, or the strongest of its last token in the most telling head."""
+    telling = findings(session)
+    for each in telling:
+        if each.query is not None and each.key is not None:
+            return OpeningLink(each.map, each.layer, each.head, each.query, each.key, each.sentence)
+    about = session.maps[telling[0].map] if telling else next(iter(session.maps.values()))
+    layer, head = (telling[0].layer, telling[0].head) if telling else (0, 0)
+    queries, keys = session.streams[about.queries], session.streams[about.keys]
+    query = _last(queries)
+    share, key = (x.item() for x in session.head(layer, head, about.name).probs([query])[0].max(-1))
+    sentence = (
+        f"In layer {layer}, head {head}, “{queries[query].text}” gives {share:.0%} of its attention to "
+        f"“{keys[int(key)].text}”."
+    )
+    return OpeningLink(about.name, layer, head, query, int(key), sentence)
+
+
+class PassFacts:
+    """The facts at a place of a pass: each property with a docstring is a name that a lesson may use.
+
+    Raises: DataError: no such map, layer, head or token.
+    """
+
+    def __init__(self, session: Session, link: OpeningLink, place: PassPlace) -> None:
+        self._session, self._link, self._place = session, link, place
+        if place.map is not None and place.map not in session.maps:
+            raise DataError(f"map is {safe_repr(place.map)}; this pass has {', '.join(session.maps)}")
+        self._about = session.maps[place.map or link.map]
+        here = self._about.name == link.map
+        self.layer = _within("layer", place.layer, link.layer if here else 0, self._about.layers)
+        self.head = _within("head", place.head, link.head if here else 0, self._about.heads)
+        self._queries, self._keys = session.streams[self._about.queries], session.streams[self._about.keys]
+        own = link.query if here else _last(self._queries)
+        self.query_at = own if place.query is None else token_at(place.query, self._queries)
+        self._row = session.head(self.layer, self.head, self._about.name)
+        at_link = here and (self.layer, self.head, self.query_at) == (link.layer, link.head, link.query)
+        if place.key is not None:
+            self.key_at = token_at(place.key, self._keys)
+        else:
+            self.key_at = link.key if at_link else int(self._shares.argmax())
+        self._at_link = at_link and self.key_at == link.key
+
+    def value(self, name: str) -> Value:
+        """A fact by its name. Raises: DataError, UnsupportedError: this pass has none."""
+        value: Value = getattr(self, name)
+        return value
+
+    @property
+    def address(self) -> dict[str, str]:
+        # The place as the address of the page has it.
+        pairs = {"map": self._about.name, "l": self.layer, "h": self.head, "q": self.query_at, "k": self.key_at}
+        return {name: str(value) for name, value in pairs.items()}
+
+    @property
+    def stream(self) -> str:
+        # The stream of the query token.
+        return self._about.queries
+
+    # ------------------------------------------------------------------------------------------- the place
+
+    @property
+    def sentence(self) -> str:
+        """what the head does here, in a sentence"""
+        if self._at_link:
+            return self._link.sentence
+        return (
+            f"In layer {self.layer}, head {self.head}, “{self.query}” gives {self.attention:.0%} of its attention to "
+            f"“{self.key}”."
+        )
+
+    @property
+    def query(self) -> str:
+        """the token that attends"""
+        return self._queries[self.query_at].text
+
+    @property
+    def key(self) -> str:
+        """the token that it attends to"""
+        return self._keys[self.key_at].text
+
+    @property
+    def query_id(self) -> int:
+        """number of the query token in the vocabulary"""
+        return self._queries[self.query_at].id
+
+    @property
+    def tokens(self) -> int:
+        """tokens of the text, or of the target"""
+        return len(self._queries)
+
+    @property
+    def key_tokens(self) -> int:
+        """tokens that could be attended to"""
+        return len(self._keys)
+
+    @property
+    def pieces(self) -> int:
+        """tokens that continue the word of the token before"""
+        return sum(token.continues for token in self._queries)
+
+    @property
+    def special_tokens(self) -> int:
+        """tokens that the tokenizer added"""
+        return sum(token.special for token in self._queries)
+
+    @property
+    def layers(self) -> int:
+        """layers of this kind of attention"""
+        return self._about.layers
+
+    @property
+    def heads(self) -> int:
+        """heads of a layer"""
+        return self._about.heads
+
+    @property
+    def all_heads(self) -> int:
+        """heads of all layers"""
+        return self._about.layers * self._about.heads
+
+    @property
+    def head_width(self) -> int:
+        """numbers of a query, a key or a value"""
+        return self._about.head_width
+
+    @property
+    def width(self) -> int:
+        """numbers of a token's vector"""
+        return int(self._stream.shape[-1])
+
+    @property
+    def parameters(self) -> int:
+        """weights of the model"""
+        return count_weights(self._session.network)
+
+    @property
+    def block(self) -> str:
+        """name of the block: blocks.4"""
+        return self.attn.rpartition(".")[0]
+
+    @property
+    def attn(self) -> str:
+        """name of the attention layer: blocks.4.attn"""
+        return self._session.attention_layer(self.layer, self._about.name).attention.path
+
+    @property
+    def embedding(self) -> str:
+        """name of the token embedding: embed"""
+        return self._session.network.embedding.path
+
+    # ------------------------------------------------------------------------------------------- one cell
+
+    @property
+    def dot(self) -> float:
+        """q · k, number by number, added up"""
+        return float(self._row.q[self.query_at].double() @ self._row.k[self.key_at].double())
+
+    @property
+    def scale(self) -> float:
+        """what q · k is multiplied by: 1 / √ head width"""
+        return float(self._row.scale)
+
+    @property
+    def scaled(self) -> float:
+        """q · k times the scale"""
+        return self.dot * self.scale
+
+    @property
+    def score(self) -> float:
+        """the score, with what positions add to it"""
+        return float(self._row.scores([self.query_at])[0, self.key_at])
+
+    @property
+    def position_bias(self) -> float:
+        """what positions add to the score, and a soft cap takes from it"""
+        bias = self.score - self.scaled
+        return 0.0 if abs(bias) < 1e-3 * max(1.0, abs(self.score)) else bias
+
+    @property
+    def attention(self) -> float:
+        """the attention weight: the share of the key, from 0 to 1"""
+        return float(self._shares[self.key_at])
+
+    @property
+    def strongest(self) -> str:
+        """the token with the largest share"""
+        return self._keys[int(self._shares.argmax())].text
+
+    @property
+    def self_attention(self) -> float:
+        """the share that the token gives to itself; 0 in cross-attention"""
+        return float(self._shares[self.query_at]) if self._about.queries == self._about.keys else 0.0
+
+    @property
+    def visible(self) -> int:
+        """tokens that the mask lets the query attend to"""
+        masked = self._row.masked([self.query_at])
+        return self.key_tokens if masked is None else int((~masked[0]).sum())
+
+    @property
+    def hidden(self) -> int:
+        """tokens that the mask hides from the query"""
+        return self.key_tokens - self.visible
+
+    # ---------------------------------------------------------------------------- the vector of the query token
+
+    @property
+    def length_start(self) -> float:
+        """length of the vector that enters the first layer"""
+        return float(self._stream[0].norm())
+
+    @property
+    def length_end(self) -> float:
+        """length of the vector after the last layer"""
+        return float(self._stream[-1].norm())
+
+    @property
+    def length_before(self) -> float:
+        """length of the vector that enters the layer"""
+        return float(self._stream[self.layer].norm())
+
+    @property
+    def length_after(self) -> float:
+        """length of the vector after the layer"""
+        return float(self._stream[self.layer + 1].norm())
+
+    @property
+    def length_attention(self) -> float:
+        """length of what attention adds to the vector"""
+        return float(self._tap(f"{self.attn}.out").norm())
+
+    @property
+    def length_feed_forward(self) -> float:
+        """length of what the feed-forward layer adds to the vector"""
+        return float(self._tap(f"{self.block}.ffn.out").norm())
+
+    @property
+    def cosine_layer(self) -> float:
+        """cosine of the vector before and after the layer"""
+        return _cosine(self._stream[self.layer], self._stream[self.layer + 1])
+
+    @property
+    def cosine_end(self) -> float:
+        """cosine of the vector before the first layer and after the last"""
+        return _cosine(self._stream[0], self._stream[-1])
+
+    @property
+    def cosine_pair(self) -> float:
+        """cosine of the vectors of query and key that enter the layer"""
+        return _cosine(self._stream[self.layer], self._key_stream[self.layer])
+
+    @property
+    def cosine_pair_end(self) -> float:
+        """cosine of the vectors of query and key after the last layer"""
+        return _cosine(self._stream[-1], self._key_stream[-1])
+
+    # --------------------------------------------------------------------------------------------- the output
+
+    @property
+    def answer(self) -> str:
+        """what the model says about the text, in a sentence"""
+        return self._answer.sentence
+
+    @property
+    def top(self) -> str:
+        """the most likely output"""
+        return self._choice(0)[0]
+
+    @property
+    def top_share(self) -> float:
+        """its probability"""
+        return self._choice(0)[1]
+
+    @property
+    def second(self) -> str:
+        """the next most likely output"""
+        return self._choice(1)[0]
+
+    @property
+    def second_share(self) -> float:
+        """its probability"""
+        return self._choice(1)[1]
+
+    @property
+    def outputs(self) -> int:
+        """outputs that the model chooses from"""
+        return len(self._prediction[1])
+
+    @property
+    def entropy(self) -> float:
+        """entropy of the prediction in bits"""
+        shares = self._prediction[1]
+        return float(-(shares * shares.clamp_min(1e-30).log2()).sum())
+
+    # ------------------------------------------------------------------------------------------------- lists
+
+    def listed(self, name: str) -> list[Item]:
+        """A list by its name. Raises: DataError, UnsupportedError: this pass has none."""
+        return LISTS[name](self)
+
+    def _list_tokens(self) -> list[Item]:
+        return [(token.text, str(token.id), None) for token in self._queries[:MOST_TOKENS]]
+
+    def _list_vector(self) -> list[Item]:
+        return [(str(i), f"{x:.3f}", None) for i, x in enumerate(self._stream[0][:SHOWN].tolist())]
+
+    def _list_output_vector(self) -> list[Item]:
+        return [(str(i), f"{x:.3f}", None) for i, x in enumerate(self._stream[-1][:SHOWN].tolist())]
+
+    def _list_attention(self) -> list[Item]:
+        shares, keys = self._shares.sort(descending=True)
+        strongest = list(zip(keys.tolist(), shares.tolist(), strict=True))[:SHOWN]
+        return [(self._keys[key].text, f"{share:.1%}", share) for key, share in strongest]
+
+    def _list_arithmetic(self) -> list[Item]:
+        own = [("q · k", f"{self.dot:.4g}", None), ("× scale", f"{self.scaled:.4g}", None)]
+        bias = [("+ positions", f"{self.position_bias:.4g}", None)] if self.position_bias else []
+        return [*own, *bias, ("score", f"{self.score:.4g}", None), ("share", f"{self.attention:.4g}", self.attention)]
+
+    def _list_heads(self) -> list[Item]:
+        heads = range(self._session.attention_layer(self.layer, self._about.name).attention.spec.heads)
+        one = [self._session.head(self.layer, head, self._about.name) for head in heads]
+        rows = [head.probs([self.query_at])[0] for head in one]
+        return [
+            (f"head {at}", f"{self._keys[int(row.argmax())].text} {float(row.max()):.0%}", float(row.max()))
+            for at, row in enumerate(rows)
+        ]
+
+    def _list_residual(self) -> list[Item]:
+        """What enters the layer, what each of its parts adds, and what leaves it, with lengths and cosines."""
+        start = self._stream[self.layer]
+        items: list[Item] = [("enters", f"length {float(start.norm()):.3g}", None)]
+        for name, words in (
+            ("attn.out", "+ attention"), ("cross.out", "+ cross-attention"), ("mid", "between"),
+            ("ffn.out", "+ feed-forward"), ("out", "leaves"),
+        ):  # fmt: skip
+            if (tap := f"{self.block}.{name}") in self._taps:
+                vector = self._tap(tap)
+                cosine = _cosine(start, vector)
+                items.append((words, f"length {float(vector.norm()):.3g}, cosine {cosine:.3f}", max(0.0, cosine)))
+        return items
+
+    def _list_layers(self) -> list[Item]:
+        return self._by_layer([self._stream[0]] * len(self._stream), self._stream)
+
+    def _list_pair(self) -> list[Item]:
+        return self._by_layer(self._stream, self._key_stream)
+
+    def _list_answer(self) -> list[Item]:
+        return [(choice.name, f"{choice.share:.1%}", choice.share) for choice in self._answer.choices]
+
+    def _list_prediction(self) -> list[Item]:
+        shares, numbers = self._prediction[1].topk(min(SHOWN, self.outputs))
+        pairs = zip(numbers.tolist(), shares.tolist(), strict=True)
+        return [(self._prediction[0](number), f"{share:.1%}", share) for number, share in pairs]
+
+    def _by_layer(self, first: Sequence[Tensor] | Tensor, second: Sequence[Tensor] | Tensor) -> list[Item]:
+        names = ["start", *(f"layer {layer}" for layer in range(len(first) - 1))]
+        cosines = [_cosine(a, b) for a, b in zip(first, second, strict=True)]
+        return [(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(names, cosines, strict=True)]
+
+    # ------------------------------------------------------------------------------------- what they are made of
+
+    @cached_property
+    def _shares(self) -> Tensor:
+        """Attention weights of the query. [S]"""
+        return self._row.probs([self.query_at])[0].float()
+
+    @cached_property
+    def _stream(self) -> Tensor:
+        """The vector of the query token before each layer, and after the last. [L + 1, D]"""
+        return self._states(self._about.queries, self.query_at)
+
+    @cached_property
+    def _key_stream(self) -> Tensor:
+        return self._states(self._about.keys, self.key_at)
+
+    def _states(self, stream: str, at: int) -> Tensor:
+        layers = range(len(self._session.stream_taps(stream)))
+        return torch.stack([self._session.states(layer, stream)[at].float() for layer in layers])
+
+    @cached_property
+    def _taps(self) -> dict[str, Tensor]:
+        """What the parts of the block add, and the stream between them, at all tokens. [T, D] each"""
+        names = {f"{self.block}.{part}" for part in ("attn.out", "cross.out", "mid", "ffn.out", "out")}
+        return record_taps(self._session, names & set(self._session.network.taps()))
+
+    def _tap(self, name: str) -> Tensor:
+        if name not in self._taps:
+            raise DataError(f"this model has no {name}; its block has {', '.join(self._taps)}")
+        return self._taps[name][self.query_at].float()
+
+    @cached_property
+    def _answer(self) -> ModelAnswer:
+        reply = answer(self._session)
+        if reply is None:
+            raise DataError("the model says nothing about this text: it has no head, or the text no gap to fill")
+        return reply
+
+    @cached_property
+    def _prediction(self) -> tuple[Callable[[int], str], Tensor]:
+        """Names of the outputs, and their probabilities at the temperature, among the top k. [C]"""
+        made = patching(self._session, {})
+        table, logits = made.metric.readout.table, made.base.double() / self._place.temperature
+        if self._place.top_k is not None and self._place.top_k < len(logits):
+            logits = logits.masked_fill(logits < logits.topk(self._place.top_k).values[-1], -torch.inf)
+        shares = table.probabilities(logits)
+        if shares is None:
+            raise DataError("this model predicts a number, which has no probabilities")
+        return table.name, shares
+
+    def _choice(self, rank: int) -> tuple[str, float]:
+        shares, numbers = self._prediction[1].topk(min(rank + 1, self.outputs))
+        return self._prediction[0](int(numbers[-1])), float(shares[-1])
+
+
+FACTS: dict[str, str] = {
+    **dict.fromkeys(("layer", "head"), "its number, from 0"),
+    **dict.fromkeys(("query_at", "key_at"), "number of the token, from 0"),
+    **{
+        name: str(member.__doc__)
+        for name, member in vars(PassFacts).items()
+        if isinstance(member, property) and member.__doc__
+    },
+}
+"""Name → what it is, of every fact that a lesson may name in braces."""
+
+LISTS: dict[str, Callable[[PassFacts], list[Item]]] = {
+    name.removeprefix("_list_").replace("_", " "): member
+    for name, member in vars(PassFacts).items()
+    if name.startswith("_list_")
+}
+"""Name → list, of what a step may show below its words."""
+
+
+def token_at(at: int | str, tokens: Sequence[Token]) -> int:
+    """The number of a token: from its number, a word, or an occurrence of one.
+
+    Raises: DataError: there is none.
+    """
+    numbered = _OCCURRENCE.fullmatch(at) if isinstance(at, str) else None
+    if numbered is None:
+        return find_token(at, tokens)
+    word, number = numbered["word"], int(numbered["number"])
+    texts = [token.text for token in tokens if not token.special]
+    if not word:
+        repeated = [text for text, count in Counter(texts).items() if count > 1]
+        if not repeated:
+            raise DataError(f"{at} is an occurrence of a word that the text has twice, and this text has none")
+        word = max(repeated, key=len)
+    places = [i for i, token in enumerate(tokens) if token.text == word and not token.special]
+    if len(places) < number:
+        raise DataError(f"the text has {word!r} {len(places)} times; there is no {at}{nearest(word, texts)}")
+    return places[number - 1]
+
+
+def check_template(template: str, known: Collection[str]) -> None:
+    """Check the names in braces of a text. Raises: ConfigError: an unknown one, or a format that is not for numbers."""
+    for name, spec in _fields(template):
+        if name not in known:
+            raise ConfigError(f"{{{name}}} is no fact{nearest(name, known)}; allowed: {', '.join(sorted(known))}")
+        if not _SPEC.fullmatch(spec):
+            raise ConfigError(f"{{{name}:{spec}}}: the format is {safe_repr(spec)}; allowed: .2f, .0%, .3g, d or ,")
+
+
+def filled(template: str, value: Callable[[str], Value]) -> str:
+    """A text with what its names in braces stand for; numbers without a format have three digits.
+
+    Raises: DataError: a format that the fact cannot have.
+    """
+    parts = []
+    for literal, name, spec, _ in Formatter().parse(template):
+        parts.append(literal)
+        if name is not None:
+            fact = value(name)
+            try:
+                parts.append(format(fact, spec or (".3g" if isinstance(fact, float) else "")))
+            except ValueError:
+                raise DataError(
+                    f"{{{name}:{spec}}}: {safe_repr(fact)} cannot be written so; leave the format out"
+                ) from None
+    return "".join(parts)
+
+
+def _fields(template: str) -> list[tuple[str, str]]:
+    try:
+        fields = [(name, spec or "", kind) for _, name, spec, kind in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise ConfigError(f"{safe_repr(template)}: {error}; write {{{{ and }}}} for braces themselves") from None
+    for name, _, kind in fields:
+        if not name.isidentifier() or kind is not None:
+            raise ConfigError(f"{safe_repr(template)}: {safe_repr(name)} is no name; write {{{{ and }}}} for braces")
+    return [(name, spec) for name, spec, _ in fields]
+
+
+def _within(what: str, number: int | None, otherwise: int, size: int) -> int:
+    if number is None:
+        return otherwise
+    if not is_int(number, -size, size):
+        raise DataError(f"{what} is {safe_repr(number)}; the model has {what}s 0 to {size - 1}")
+    return number % size
+
+
+def _last(tokens: Sequence[Token]) -> int:
+    return max((at for at, token in enumerate(tokens) if not token.special), default=len(tokens) - 1)
+
+
+def _cosine(first: Tensor, second: Tensor) -> float:
+    return float(cosine_similarity(first.double(), second.double(), dim=-1))

@@ -1,0 +1,220 @@
+"""Lessons: a story told with the numbers of a model, as a JSON file that anyone can write; the page plays it as a tour.
+
+    {"title": "Attention", "texts": ["time flies like an arrow"], "steps": [{
+        "title": "One head",
+        "text": "In layer {layer}, head {head}, **{query}** gives {attention:.0%} of its attention to **{key}**.",
+        "view": "head", "list": "attention",
+        "question": {"ask": "To which token does it attend most?", "list": "attention"},
+        "without": ["{attn}.z[{head}]"]
+    }]}
+
+Names in braces are numbers of the pass (`explorer/facts.py`), so a lesson is true of any model and any text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.explorer.facts import FACTS, LISTS, PassPlace, check_template
+from glassformer.explorer.registry import tabs
+from glassformer.files import as_path, nearest_path, read_json_object, safe_repr
+from glassformer.files.schema import Allowed, Count, Doc, Positive, Schema, at_least, one_of, parse
+from glassformer.inspect.session import Session
+
+SHIPPED = Path(__file__).parent / "lessons"
+MAX_BYTES, MAX_STEPS, MAX_CHARACTERS = 1_000_000, 100, 4_000
+"""Size of a lesson's file, its steps, and the characters of one of its texts: a page shows a few hundred of them."""
+
+Words = Annotated[
+    str, Allowed(f"a text of 1 to {MAX_CHARACTERS:,} characters", lambda x: x.strip() and len(x) <= MAX_CHARACTERS)
+]
+Label = Annotated[str, Allowed("a text of 1 to 120 characters", lambda x: x.strip() and len(x) <= 120)]
+Name = Annotated[str, Allowed("a name of letters, digits and _", str.isidentifier)]
+Token = Annotated[int | str | None, Doc("Its number, a word, `word#2` for its second occurrence, or `#1`, `#2`.")]
+Listed = Annotated[str, one_of(*LISTS)]
+KNOWN = Allowed("a fact, such as attention, length_after or top_share; docs/lessons.md lists them", FACTS.__contains__)
+Choices = Allowed("2 to 12 choices", lambda x: 2 <= len(x) <= 12)
+OneOrTwo = Allowed("a list of one text or two", lambda x: len(x) in (1, 2))
+Fact = Annotated[str, Allowed("the name of a fact, or of one of its numbers", str.isidentifier)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonPlace(Schema):
+    """Where in a pass numbers are read; what is left out follows what the page opens with.
+
+    layer: counted from 0, or from the end, -1
+    head: of a layer
+    query, key: the token that attends, and the one that it attends to
+    """
+
+    map: Annotated[str | None, Doc("Attention map: self; or encoder, decoder, cross.")] = None
+    layer: Annotated[int | None, Doc("Layer, from 0; -1 is the last.")] = None
+    head: Annotated[Annotated[int, at_least(0)] | None, Doc("Head, from 0.")] = None
+    query: Annotated[Token, Doc("Token that attends: its number, a word, `word#2`, or `#1`: a repeated word.")] = None
+    key: Annotated[Token, Doc("Token that is attended to.")] = None
+
+    @property
+    def place(self) -> PassPlace:
+        """The place alone."""
+        return PassPlace(
+            **{each.name: getattr(self, each.name) for each in fields(PassPlace) if hasattr(self, each.name)}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonNumber(LessonPlace):
+    """A number of another place than that of its step, under a name of its own."""
+
+    of: Annotated[str, KNOWN]
+    temperature: Annotated[Positive, Doc("Temperature of the prediction.")] = 1.0
+    top_k: Annotated[Count | None, Doc("Outputs that the prediction chooses from; null = all.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonQuestion(Schema):
+    """A question before the numbers are shown. Its answer is computed: a number, or which choice has the largest.
+
+    ask: the question
+    number: name of the number that is asked for
+    choices: what can be chosen → the name of its number
+    list: the choices are what is listed, and the one with the largest share is right
+    within: how far a number may be off, as a share of it
+    reveal: what is said of the answer
+    """
+
+    ask: Words
+    number: Fact | None = None
+    choices: Annotated[Mapping[Label, Fact], Choices] | None = None
+    list: Listed | None = None
+    within: Annotated[float, at_least(0.0, 1.0)] = 0.1
+    reveal: Words | None = None
+
+    def check(self) -> None:
+        """Raises: ConfigError: nothing says what is right, or two things."""
+        if sum(each is not None for each in (self.number, self.choices, self.list)) != 1:
+            raise ConfigError("question must have one of number, choices and list, which says what is right")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonPart(LessonPlace):
+    """A step of a lesson: words, the view next to them, and what else it shows.
+
+    text: plain text with **bold**, *emphasis*, `code`, and names of numbers in braces
+    view: a view of the page, or several of which the first that the model has is shown
+    options: more of the page's state, as pairs of an address has it: {"sort": "entropy_bits"}
+    list: what is listed below the words
+    numbers: name → a number of another place
+    formula: of what is computed
+    tensors: taps whose shapes and first numbers are listed: `{block}.ffn.neurons`
+    code: a part of the network, `{block}.ffn`, whose lines are shown
+    question: to be answered before the numbers are shown
+    without: components that can be left out: `{block}.ffn.out`
+    needs: the step is left out where the model says nothing about the text ("answer"), or does ("no answer")
+    """
+
+    title: Label
+    text: Words
+    view: str | Sequence[str] = "model"
+    options: Mapping[str, str] = field(default_factory=dict)
+    list: Listed | None = None
+    numbers: Mapping[Name, LessonNumber] = field(default_factory=dict)
+    formula: Words | None = None
+    tensors: Sequence[Words] = ()
+    code: Words | None = None
+    question: LessonQuestion | None = None
+    without: Sequence[Words] = ()
+    needs: Literal["answer", "no answer"] | None = None
+
+    @property
+    def views(self) -> Sequence[str]:
+        return [self.view] if isinstance(self.view, str) else self.view
+
+    def check(self) -> None:
+        """Raises: ConfigError: a view that no page has, or a name that is no fact."""
+        for view in self.views or [""]:
+            if view not in tabs():
+                raise ConfigError(f"view is {safe_repr(view)}{nearest(view, tabs())}; allowed: {', '.join(tabs())}")
+        known, question = {*FACTS, *self.numbers}, self.question
+        if question is not None:
+            question.check()
+        own = [self.text, self.formula, self.code, *self.tensors, *self.without]
+        for template in [*own, *(() if question is None else (question.ask, question.reveal))]:
+            check_template(template or "", known)
+        for name in () if question is None else (question.number, *(question.choices or {}).values()):
+            if name is not None and name not in known:
+                raise ConfigError(f"there is no number {safe_repr(name)}{nearest(name, known)}; see docs/lessons.md")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson(Schema):
+    """A lesson.
+
+    about: a sentence for the list of lessons
+    model: a folder, a name on the Hub, or `package:…`; None = the reader's
+    task: of the model's head
+    texts: one, or two as a pair; None = the reader's
+    """
+
+    title: Label
+    about: Words | None = None
+    model: str | None = None
+    task: str | None = None
+    texts: Annotated[Sequence[Words], OneOrTwo] | None = None
+    steps: Sequence[LessonPart]
+
+    def validate(self) -> None:
+        if not 1 <= len(self.steps) <= MAX_STEPS:
+            raise ConfigError(f"steps has {len(self.steps)}; it must be a list of 1 to {MAX_STEPS} steps")
+        for number, step in enumerate(self.steps):
+            try:
+                step.check()
+            except ConfigError as error:
+                raise ConfigError(f"steps[{number}]: {error}") from None
+
+    def anywhere(self) -> Lesson:
+        """The lesson for another model or text: its places follow what the page opens with, but for relative ones."""
+        return replace(self, steps=[_loose(step) for step in self.steps])
+
+    def of(self, session: Session) -> Lesson:
+        """The lesson for a pass: with its own places where it is of its own text."""
+        return self if self.texts is not None and tuple(self.texts) == tuple(session.texts) else self.anywhere()
+
+
+def _loose(step: LessonPart) -> LessonPart:
+    numbers = {name: replace(number, **_relative(number)) for name, number in step.numbers.items()}
+    return replace(step, numbers=numbers, **_relative(step))
+
+
+def _relative(place: LessonPlace) -> dict[str, Any]:
+    """The place of a step without what is of one model and text alone."""
+    token = {
+        name: at if isinstance(at := getattr(place, name), str) and at.startswith("#") else None
+        for name in ("query", "key")
+    }
+    layer = place.layer if place.layer is not None and (place.layer < 0 or place.head is None) else None
+    return {"layer": layer, "head": None, **token}
+
+
+def shipped() -> dict[str, Path]:
+    """The lessons of the package, by name, in the order in which they are to be read."""
+    files = sorted(SHIPPED.glob("*.json"))
+    return {path.stem.partition("-")[2] or path.stem: path for path in files}
+
+
+def read_lesson(name: str | Path) -> Lesson:
+    """A lesson from its file, or one of the package by its name.
+
+    Raises: DataError: no such file or lesson; not JSON, too large, or against the schema, with the field.
+    """
+    path = shipped().get(str(name)) or as_path(name)
+    if not path.is_file():
+        hint = nearest(str(name), shipped()) or nearest_path(path)
+        raise DataError(f"{name}: no such file, and no lesson of that name{hint}; glassformer lesson --list names them")
+    try:
+        return parse(Lesson, read_json_object(path, DataError, MAX_BYTES))
+    except ConfigError as error:
+        raise DataError(f"{path}: {error}") from error

@@ -1,0 +1,211 @@
+"""Lessons: every shipped one is true of its model, and what breaks the schema is refused with its field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer
+from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.describe import model_facts
+from glassformer.explorer.facts import FACTS, LISTS, check_template, filled, token_at
+from glassformer.explorer.lesson import MAX_BYTES, Lesson, read_lesson, shipped
+from glassformer.explorer.tour import LessonRun, tell, without
+from glassformer.files.schema import parse
+from glassformer.inspect.tokens import Token
+from glassformer.model import Model
+from tests.e2e.tiny_models import make_folder
+
+ON_HUB = {"cross-attention": ("t5", "translation"), "classifier": ("bert", "text-classification")}
+"""Lessons on models of the Hub, and the tiny family and task on which they are run here."""
+
+Run = Callable[[str], tuple[LessonRun, Any]]
+
+
+@pytest.fixture(scope="module")
+def played(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A shipped lesson on its model: the report, and its session."""
+    loaded: dict[str, Model] = {}
+
+    def play(name: str) -> tuple[LessonRun, Any]:
+        lesson = read_lesson(name)
+        address = lesson.model or str(minilm)
+        if name in ON_HUB:
+            family, task = ON_HUB[name]
+            address = str(make_folder(tmp_path_factory.mktemp(name) / family, family, task=task))
+        if address not in loaded:
+            loaded[address] = glassformer.load(address, **({"task": lesson.task} if lesson.task else {}))
+        texts = lesson.texts or ["time flies like an arrow", "fruit flies like a banana"]
+        session = loaded[address].inspect(*texts)
+        return tell(session, model_facts(loaded[address]), lesson), session
+
+    return play
+
+
+def test_at_least_ten_are_shipped_and_each_is_listed_with_a_sentence() -> None:
+    assert len(shipped()) > 10 and "tour" in shipped()
+    for name in shipped():
+        lesson = read_lesson(name)
+        assert lesson.about and lesson.about.endswith("."), name
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_lesson_has_its_numbers_from_the_model(name: str, played: Run) -> None:
+    report, session = played(name)
+    asked = 0
+    for step in report.steps:
+        assert "{" not in "".join(words for style, words in step.text if style != "pre"), "each name is filled"
+        if step.question is not None:
+            asked += 1
+            right = step.question
+            assert right.choices or right.number is not None
+            assert not right.choices or right.answer in right.choices
+        if step.without is not None:
+            assert -1 <= without(session, **step.without)["cosine"] <= 1
+        if step.code is not None:
+            assert "def forward" in step.code.source and "glassformer/core/" in step.code.place
+    assert asked or name == "tour"
+    assert LessonRun.from_dict(json.loads(json.dumps(report.to_dict()))).steps[0].title == report.steps[0].title
+
+
+def test_the_answers_are_those_of_the_pass(played: Run) -> None:
+    report, session = played("attention")
+    row = session.head(4, 9).probs([1])[0]
+    first, fourth = report.steps[0].question, report.steps[3].question
+    assert first is not None and first.answer == session.streams["text"][int(row.argmax())].text == "flies"
+    assert fourth is not None and fourth.number == pytest.approx(float(row.max()))
+    report, session = played("masks")
+    visible = report.steps[0].question
+    assert visible is not None and visible.number == 4  # of token 3, counted from 0
+    report, session = played("generation")
+    likeliest = report.steps[0].question
+    assert likeliest is not None and likeliest.number == pytest.approx(
+        float(session.lens(top=1).logprobs[-1, -1, 0].exp()), rel=1e-4
+    )
+
+
+def test_another_text_or_model_moves_the_lesson_to_its_own_link(minilm: Path) -> None:
+    model = glassformer.load(minilm)
+    session = model.inspect("the old man the boat")
+    report = tell(session, model_facts(model), read_lesson("masks"))
+    assert report.texts == ["the old man the boat"] and len(report.steps) == 3
+    with pytest.raises(DataError, match="step 1 of the lesson 'Layers: a word in its context': #1 is an occurrence"):
+        tell(model.inspect("a bank"), model_facts(model), read_lesson("context"))
+
+
+STEP = {"title": "One", "text": "{tokens} tokens"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"titel": "x"}, r"steps\[0\]: 'titel' is no option; nearest: 'title'"),
+        ({"text": ""}, r"steps\[0\].text is ''; it must be a text of 1 to 4,000 characters"),
+        ({"text": "{attenton}"}, r"steps\[0\]: \{attenton\} is no fact; nearest: 'attention'"),
+        ({"text": "{tokens:>99999999}"}, r"steps\[0\]: .*the format is '>99999999'; allowed"),
+        ({"text": "{tokens.__class__}"}, r"steps\[0\]: .*is no name"),
+        ({"text": "a { b"}, r"steps\[0\]: .*write \{\{ and \}\} for braces"),
+        ({"view": "heads"}, r"steps\[0\]: view is 'heads'; nearest: 'head'; allowed: model, head"),
+        ({"view": []}, r"steps\[0\]: view is ''"),
+        ({"list": "token"}, r"steps\[0\].list is 'token'; it must be tokens, vector"),
+        ({"layer": "4"}, r"steps\[0\].layer is '4'; it must be a whole number"),
+        ({"head": -1}, r"steps\[0\].head is -1; it must be a whole number from 0 up"),
+        ({"numbers": {"a b": {"of": "tokens"}}}, r"steps\[0\].numbers.* is 'a b'; it must be a name"),
+        ({"numbers": {"a": {"of": "token"}}}, r"steps\[0\].numbers.a.of is 'token'; it must be a fact"),
+        ({"question": {"ask": "?"}}, r"steps\[0\]: question must have one of number, choices and list"),
+        ({"question": {"ask": "?", "number": "nothing"}}, r"steps\[0\]: there is no number 'nothing'"),
+        ({"question": {"ask": "?", "choices": {"a": "tokens"}}}, r"steps\[0\].question.choices .*2 to 12 choices"),
+        ({"needs": "a head"}, r"steps\[0\].needs is 'a head'; .*allowed: answer, no answer"),
+    ],
+)
+def test_a_lesson_that_breaks_its_schema_names_the_field(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    file = tmp_path / "lesson.json"
+    file.write_text(json.dumps({"title": "Mine", "steps": [{**STEP, **change}]}))
+    with pytest.raises(DataError, match=message) as error:
+        read_lesson(file)
+    assert str(error.value).startswith(str(file))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "must be a JSON object, got list"),
+        ('{"title": "x", "title": "y", "steps": []}', "duplicate"),
+        ('{"title": "x"}', "'steps' is missing"),
+        ('{"title": "x", "steps": []}', "a list of 1 to 100 steps"),
+        (
+            '{"title": "x", "texts": [], "steps": [{"title": "a", "text": "b"}]}',
+            r"texts is .*a list of one",
+        ),
+        ('{"title": "' + "x" * (4 << 20) + '", "steps": []}', f"a file of this kind may have {MAX_BYTES}"),
+    ],
+)
+def test_a_file_that_is_no_lesson_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "lesson.json"
+    file.write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_lesson(file)
+
+
+def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
+    with pytest.raises(DataError, match=r"atention: no such file, and no lesson of that name; nearest: 'attention'"):
+        read_lesson("atention")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layer": 9}, r"step 1 of the lesson 'Mine': layer is 9; the model has layers 0 to 3"),
+        ({"head": 99}, r"step 1 .*: head is 99; the model has heads 0 to 5"),
+        ({"map": "cross"}, r"step 1 .*: map is 'cross'; this pass has self"),
+        ({"query": "Juliet"}, r"step 1 .*: the text has no word 'Juliet'"),
+        ({"query": "I#3"}, r"step 1 .*: the text has 'I' 1 times; there is no I#3"),
+        ({"view": "similarity"}, r"step 1 .*: view is 'similarity'; this model has model, head"),
+        ({"without": ["{block}.attn.z[77]"]}, r"step 1 .*: there is no head 77"),
+        ({"without": ["blocks.0.nothing"]}, r"step 1 .*: no tap matches 'blocks.0.nothing'"),
+        ({"tensors": ["blocks.77.out"]}, r"step 1 .*: no tap matches 'blocks.77.out'"),
+        ({"code": "blocks.77"}, r"step 1 .*: code is 'blocks.77', which is no part of this network"),
+        ({"question": {"ask": "?", "number": "query"}}, r"step 1 .*: query is 'I', which is no number"),
+        ({"question": {"ask": "?", "list": "tokens"}}, r"step 1 .*: the list 'tokens' has no shares"),
+        ({"text": "{query:.2f}"}, r"step 1 .*: \{query:.2f\}: 'I' cannot be written so"),
+    ],
+)
+def test_what_the_model_has_not_is_refused_with_the_step(change: dict[str, Any], message: str) -> None:
+    model = glassformer.load("package:glassformer/checkpoints/shakespeare")
+    session = model.inspect("ROMEO: I")
+    lesson = parse(Lesson, {"title": "Mine", "texts": ["ROMEO: I"], "steps": [{**STEP, **change}]})
+    with pytest.raises(DataError, match=message):
+        tell(session, model_facts(model), lesson)
+
+
+def test_markup_is_that_of_the_lesson_and_never_of_a_token() -> None:
+    model = glassformer.load("package:glassformer/checkpoints/shakespeare")
+    session = model.inspect("ROMEO: **I** <script>")
+    step = {"title": "<b>", "text": "**{tokens}** *x* `<i>` {query}", "query": 1}
+    (made,) = tell(session, model_facts(model), parse(Lesson, {"title": "Mine", "steps": [step]})).steps
+    assert [run for run in made.text if run[1].strip()][:3] == [
+        ("b", str(len(session.streams["text"]))), ("em", "x"), ("code", "<i>")
+    ]  # fmt: skip
+    assert made.title == "<b>" and made.text[-1][0] == ""
+
+
+def test_tokens_are_found_by_number_word_and_occurrence() -> None:
+    tokens = [Token(text, text, at) for at, text in enumerate("a bank is a bank".split())]
+    assert [token_at(at, tokens) for at in (1, -1, "is", "bank#2", "#1", "#2", "a#2")] == [1, 4, 2, 4, 1, 4, 3]
+
+
+def test_names_in_braces_are_filled_and_checked() -> None:
+    numbers = {"a": 1234, "b": 0.5, "c": "word"}
+    assert filled("{a:,} {b:.0%} {b} {c} {{}}", numbers.__getitem__) == "1,234 50% 0.5 word {}"
+    with pytest.raises(ConfigError, match="allowed: a, b, c"):
+        check_template("{d}", numbers)
+
+
+def test_the_page_of_lessons_lists_every_fact_and_list() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text("utf-8")
+    assert not [name for name in [*FACTS, *LISTS, *shipped()] if f"`{name}`" not in text]
