@@ -35,7 +35,9 @@ def test_the_page_as_a_file_holds_the_steps_and_what_is_left_out(command: Comman
     done = command("lesson", "left-out", "--html", page)
     assert done.returncode == 0, done.stderr
     session = Reader(page.read_text("utf-8")).session()
-    assert session["start"] == "v=1&tour=1" and session["texts"] == ["today the keys near the cabinet"]
+    assert session["start"] == "v=1&tour=1" and session["texts"] == ["today the keys near the cabinet"], (
+        "not what it writes after it"
+    )
     held = [each["request"]["components"] for each in session["readings"] if each["view"] == "without"]
     assert ["blocks.0.ffn.out"] in held and ["attn.out"] in held
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from glassformer.errors import DataError
+from glassformer.explorer.describe import model_facts
+from glassformer.explorer.tour import tell
 from glassformer.files.lazy import imported
 from glassformer.inspect import ram, sizes, summary
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
@@ -62,6 +64,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
         "generated-texts": written,
         "generation-trace": writing,
         "lesson-step": masks(5),
+        "lesson": tell(session, model_facts(decoder)),
         "attribution": session.attribute(),
         "similarity": encoder.explain_similarity("time flies", "fruit flies"),
         "contextual-embeddings": occurrences,
@@ -78,7 +81,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
 
 KINDS_OF_SESSIONS = (
     "model-sizes", "model-families", "memory", "model-summary",
-    "overview", "trace", "generated-texts", "generation-trace", "lesson-step",
+    "overview", "trace", "generated-texts", "generation-trace", "lesson-step", "lesson",
     "lens", "attribution", "similarity", "contextual-embeddings", "layer-curve", "cosines", "senses", "word-study",
     "embedding-map",
     "semantic-change", "patch", "patch-map",

@@ -20,9 +20,7 @@ from glassformer.reports.page import check_html_path
 
 @command
 def lesson(
-    name: Annotated[
-        str | None, typer.Argument(help="Lesson of this package, or a JSON file.", show_default=False)
-    ] = None,
+    name: Annotated[str, typer.Argument(help="Lesson of this package, or a JSON file.")] = "tour",
     *,
     model: Annotated[str | None, typer.Option(help="Model in place of the lesson's: a folder or Hub name.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text in place of the lesson's; twice for a pair.")] = None,
@@ -52,12 +50,12 @@ def lesson(
         return
     if serving.html is not None:
         check_html_path(serving.html)
-    planned = read_lesson(name or "tour")
+    planned = read_lesson(name)
     address, texts = model or planned.model, list(text or planned.texts or ())
+    if address is None or not texts:
+        option = "--model" if address is None else "--text"
+        raise DataError(f"the lesson {planned.title!r} is on one of your own; give it by {option}")
     check_texts(texts)
-    for missing, option in ((address, "--model"), (texts, "--text")):
-        if not missing:
-            raise DataError(f"the lesson {planned.title!r} is on one of your own; give it by {option}")
     if model is not None or text:
         planned = replace(planned.anywhere(), model=address)
     with notes(repeats=False), spinner("loading the model"):

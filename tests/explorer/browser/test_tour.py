@@ -20,7 +20,7 @@ def plain(step: TourStep) -> str:
 
 
 def test_the_steps_forth_and_back_by_buttons_and_keys(tab: Tabs, served: Look) -> None:
-    steps = tell(served.session, served._runs.facts).steps
+    steps = tell(served.session, served.explorer.runs.facts).steps
     one = tab()
     page = one.open(served)
     page.get_by_role("button", name="Tour", exact=True).click()
