@@ -83,7 +83,7 @@ class LessonQuestion(Schema):
     choices: what can be chosen → the name of its number
     list: the choices are what is listed, and the one with the largest share is right
     within: how far a number may be off, as a share of it
-    reveal: what is said of the answer
+    reveal: words below the answer
     """
 
     ask: Words
