@@ -251,15 +251,20 @@ class StandalonePage:
         has, view = {reading.view for reading in self.readings}, start.get("view")
         quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
         quick += default_readings(self.session, wanted=view, has=has)
-        writes = self.facts.can_generate and self.generated is not None
-        played = tell(self.session, replace(self.facts, can_generate=writes), self.lesson)
-        quick.append(Reading("tour", {}, frame_of("tour", played)))
-        asked = [step.without for step in played.steps if step.without is not None]
-        quick += [read(self.session, "without", WithoutRequest(**request)) for request in asked]
+        if "tour" not in has:
+            quick += self._played()
         if "sweep" in has:
             return quick
         name = start.get("map") or self._opening_map
         return [*quick, *quick_sweeps(self.session, name, wanted=view == "patch")]
+
+    def _played(self) -> list[Reading]:
+        """The lesson, and what its steps leave out; a page without a generated text has no view of one."""
+        writes = self.facts.can_generate and self.generated is not None
+        played = tell(self.session, replace(self.facts, can_generate=writes), self.lesson)
+        asked = [step.without for step in played.steps if step.without is not None]
+        without = [read(self.session, "without", WithoutRequest(**request)) for request in asked]
+        return [Reading("tour", {}, frame_of("tour", played)), *{each.key: each for each in without}.values()]
 
     def _embeddings(self) -> Iterator[str]:
         """The map of the embeddings view: of texts, or of the tokens of each stream, where these are not too many."""

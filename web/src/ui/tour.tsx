@@ -69,7 +69,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
       {(!question || answered !== null) && <Items items={step.items} />}
       {without && (out.value
         ? <Without props={props} request={without} />
-        : <p><button onClick={() => (out.value = true)}>Leave out {without.components.join(", ")}</button></p>)}
+        : <button class="out" onClick={() => (out.value = true)}>Leave out {without.components.join(", ")}</button>)}
       {code && <details><summary>{code.place}</summary><pre tabIndex={0}>{code.source}</pre></details>}
     </section>
   );
