@@ -82,7 +82,7 @@ function Without({ props, request }: { props: ViewProps; request: NonNullable<To
 }
 
 const Items = ({ items }: Pick<TourStep, "items">) => (
-  <ol>
+  <ol tabIndex={0}>
     {items.map(([name, words, share], index) => (
       <li key={index} class={share === null ? undefined : "share"} style={share === null ? undefined : { "--share": percent(share) }}><b class="token">{name}</b> {words}</li>
     ))}
