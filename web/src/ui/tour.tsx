@@ -29,7 +29,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     if (!step) return;
     given.value = null;
     out.value = false;
-    store.set({ ...parseState(pairsOf(`v=1&${step.address}`), session).state, tour: at });
+    store.set({ ...parseState(pairsOf(`v=1&${step.address}`), session).state, tour: store.state.value.tour });
     panel.current?.focus();
   }, [step]);
   const go = (to: number) => store.set({ tour: to > 0 && to <= steps.value.length ? to : null });
