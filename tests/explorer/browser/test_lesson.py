@@ -1,0 +1,87 @@
+"""A lesson on the page: a question before its numbers, a part that is left out live, and the file that holds both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import glassformer
+from glassformer.explorer.lesson import Lesson
+from glassformer.explorer.look import InitialView, Look
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.tour import without
+from glassformer.files.schema import parse
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits
+
+TEXT = "today the keys near the cabinet"
+LESSON = {
+    "title": "<i>Mine</i>",
+    "texts": [TEXT],
+    "steps": [
+        {
+            "title": "Guess <script>",
+            "text": "Layer **{layer}** of {layers}",
+            "layer": 1,
+            "head": 0,
+            "list": "attention",
+            "question": {"ask": "How many tokens?", "number": "tokens", "within": 0, "reveal": "Right *so*."},
+            "without": ["{block}.attn.out"],
+            "code": "{block}.ffn",
+        },
+        {
+            "title": "Choose",
+            "text": "-",
+            "view": "lens",
+            "question": {"ask": "Which is larger?", "choices": {"layers": "layers", "tokens": "tokens"}},
+        },
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Look]:
+    model = glassformer.load("package:glassformer/checkpoints/agreement")
+    factory = replace(model.session_factory(), lesson=parse(Lesson, json.loads(json.dumps(LESSON))))
+    with Look(SessionRuns(factory), [TEXT], InitialView(tour=1)) as look:
+        look.serve()
+        yield look
+
+
+def test_a_question_comes_before_its_numbers_and_a_part_is_left_out(
+    tab: Callable[..., Tab], served: Look, check: Check, tmp_path: Path
+) -> None:
+    path = tmp_path / "lesson.html"
+    served.save(path)
+    one = tab(reduced_motion="reduce")
+    page = one.page
+    for address in (served.url, path.as_uri()):
+        page.goto("about:blank")
+        page.goto(address)
+        page.get_by_role("heading", name="1. Guess <script>").wait_for()
+        assert page.locator(".tour > p b").inner_text() == "1" and page.locator(".tour > ol").count() == 0
+        field = page.get_by_label("Your answer")
+        field.fill("12")
+        field.press("ArrowRight")  # moves the cursor, not the tour
+        field.press("Backspace")
+        field.press("Backspace")
+        field.fill("6")
+        field.press("Enter")
+        page.get_by_text("Right: 6. Right so.").wait_for()
+        assert page.locator(".tour > ol li").count() == 6
+        page.get_by_role("button", name="Leave out blocks.1.attn.out").click()
+        shown = without(served.session, components=["blocks.1.attn.out"], stream="text", token=5)
+        page.get_by_text(f"cosine to its vector with them: {shown['cosine']:.3f}").wait_for()
+        page.locator(".tour summary").click()
+        assert "def forward" in page.locator(".tour details pre").inner_text()
+        check(page, "a step of a lesson")
+        page.get_by_role("button", name="Next", exact=True).click()
+        page.get_by_role("heading", name="2. Choose").wait_for()
+        page.get_by_role("button", name="layers", exact=True).click()
+        page.get_by_text("No: tokens.").wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    fits(page, "a lesson on a phone")
