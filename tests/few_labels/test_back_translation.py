@@ -58,6 +58,13 @@ def test_nothing_and_the_same_are_counted(translator: str) -> None:
     assert [row[1] for row in both.tables()[0].rows] == ["1", "1", "1", "1"]
 
 
+def test_translators_that_give_nothing_are_named(translator: str) -> None:
+    both = BackTranslation(Setting(models={"there": translator, "back": translator}), 0.9)
+    both.there = Fixed({"time flies": "", "an arrow": " "})  # type: ignore[assignment]
+    with pytest.warns(UserWarning, match="changed none of 2 texts: the translators gave nothing, or the same again"):
+        assert both(["time flies", "an arrow"], np.random.default_rng(0)) == ["time flies", "an arrow"]
+
+
 def test_copies_are_translations_that_depend_on_the_seed(setting: Setting, translator: str) -> None:
     setting.models = {"there": translator, "back": translator}
     labelled = one_label(6)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.few_labels import METHODS, LabelledTexts, Method, Setting, find_method, make_method, register
 from glassformer.few_labels.contrastive import balanced_batches, overlap, pair_loss
 from glassformer.few_labels.fine_tuning import FineTuning, FineTuningOptions, steps_of
@@ -212,3 +212,13 @@ def test_memory_of_pairs_does_not_grow_with_the_square_of_the_rows() -> None:
     holds[::2, 0] = holds[1::2, 1] = True
     batches = balanced_batches(holds, 16, 3, seed=0)
     assert all(len(batch) == 16 for batch in batches)  # all pairs of the rows would be 40 GB
+
+
+def test_what_is_not_fitted_or_no_list_is_refused() -> None:
+    method = make_method("naive-bayes", Setting())
+    with pytest.raises(UnsupportedError, match=r"naive-bayes has learned nothing yet; first fit it: method\.fit"):
+        method.predict(["a text"])
+    method.fit(one_label(12))
+    assert method.predict([]) == []
+    with pytest.raises(DataError, match="texts is one string; give a list of strings"):
+        method.predict("a text")

@@ -10,7 +10,7 @@ import torch
 from tokenizers import processors
 
 from glassformer import Model, load
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, WeightsError
 from glassformer.few_labels import LabelledTexts, Setting, make_method
 from glassformer.tasks import pipeline
 from glassformer.text.tokenizer import Tokenizer
@@ -90,6 +90,13 @@ def test_prompts_score_the_words_of_labels_in_the_gap(masked: str) -> None:
         place = batch["input_ids"][0].tolist().index(WORDS.index(".") + 1)
         words = [WORDS.index(name) for name in NAMES.kind.names]
         assert row.tolist() == pytest.approx(logits[place, words].softmax(-1).tolist(), abs=1e-6)
+
+
+def test_an_encoder_without_a_trained_head_is_refused(masked: str, tmp_path: Path) -> None:
+    load(masked, task="feature-extraction").save_pretrained(tmp_path / "body")
+    method = make_method("prompts", setting_with(masked, masked=str(tmp_path / "body")))
+    with pytest.raises(WeightsError, match="holds no head for 'fill-mask', so its predictions would be random"):
+        method.fit(NAMES)
 
 
 def test_words_that_are_no_single_piece_are_refused(masked: str) -> None:

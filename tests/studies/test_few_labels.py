@@ -310,6 +310,37 @@ def test_models_of_methods_are_named_by_what_they_are_for(tmp_path: Path, encode
     assert isinstance(evaluator, FewLabelsEvaluator) and evaluator.setting.models == {"masked": "a/folder"}
 
 
+def test_words_alone_need_no_model_and_more_labels_than_rows_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = written(tmp_path / "rows.csv", numbered(40))
+    words = [
+        "few-labels",
+        "--data",
+        data,
+        "--methods",
+        "naive-bayes",
+        "--seeds",
+        "1",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--labels", "8,800,8000", "--choose", "stratified,random"])
+    printed = capsys.readouterr()
+    assert ended.value.code == 0, printed.err
+    out = " ".join(printed.out.split())
+    assert "800, 8,000 labels left out: 30 labelled rows are there to learn from" in out
+    assert "naive-bayes-stratified" in out and "naive-bayes-random" in out
+
+
+def test_test_rows_that_are_all_labelled_rows_are_refused(tmp_path: Path, encoder: Path) -> None:
+    data = written(tmp_path / "rows.csv", numbered(40))
+    given = FewLabelsOptions(data=[data], test=[data], model=str(encoder), output=str(tmp_path / "out"))
+    with pytest.raises(DataError, match="every test row is among the labelled rows too, so there is nothing to test"):
+        few_labels_study(None, given)
+
+
 def test_the_command_prints_the_table_and_the_winner(
     tmp_path: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -326,4 +357,4 @@ def test_the_command_prints_the_table_and_the_winner(
     assert ended.value.code == 2 and "it must be a whole number" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["few-labels", "--data", data])
-    assert "needs a model: --model FOLDER, a sentence encoder" in " ".join(capsys.readouterr().err.split())
+    assert "reads texts by a sentence encoder; name one: --model FOLDER" in " ".join(capsys.readouterr().err.split())

@@ -125,6 +125,17 @@ def test_refused(change: dict[str, object], message: str, rows: Path) -> None:
     assert not Path("runs/few").exists()
 
 
+def test_a_run_is_not_replaced_by_another(rows: Path) -> None:
+    data = {"train": str(rows), "columns": {"text": "body", "label": "kind"}}
+    values = {"task": "classify", "output": "few", "data": data}
+    first = parse_config({**values, "method": {"name": "naive-bayes"}})
+    train_method(first)
+    train_method(first)
+    with pytest.raises(ConfigError, match="few: holds another run already; choose another folder"):
+        train_method(parse_config({**values, "method": {"name": "logistic-regression"}}))
+    assert "naive-bayes" in Path("few/config.yaml").read_text()
+
+
 def test_a_method_that_learns_nothing_is_refused_before_it_reads(rows: Path) -> None:
     method = {"name": "entailment", "models": {"entailment": "nli"}}
     values = {"task": "classify", "method": method, "output": "few", "model": "m", "data": {"train": "missing.csv"}}

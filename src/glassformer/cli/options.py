@@ -182,6 +182,7 @@ READERS: dict[str, str] = {
     "ShrinkOptions.to": "glassformer.cli.options:comma_separated",
     "AdviceOptions.label_names": "glassformer.cli.options:comma_separated",
     "FewLabelsOptions.methods": "glassformer.cli.options:comma_separated",
+    "FewLabelsOptions.choose": "glassformer.cli.options:comma_separated",
     "FewLabelsOptions.labels": "glassformer.cli.options:comma_separated_numbers",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",
     **dict.fromkeys(

@@ -26,7 +26,6 @@ from glassformer.few_labels.back_translation import BackTranslation
 from glassformer.few_labels.method import Method, Setting, make_method, out_of_fold
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import BelowOne, Count, Doc, Positive, Schema
-from glassformer.model import load
 from glassformer.reports.table import Table
 from glassformer.tasks.classify.scorer import TextScorer
 from glassformer.tasks.classify.task import Classify
@@ -146,7 +145,7 @@ class ChangedCopies:
 
     @cached_property
     def _filler(self) -> FillMask:
-        return FillMask(load(self.setting.model_for("masked"), task="fill-mask"), "fill-mask")
+        return FillMask(self.setting.loaded_for("masked", "fill-mask"), "fill-mask")
 
 
 def delete(words: Words, count: int, draw: np.random.Generator) -> Words:

@@ -10,6 +10,7 @@ et al. 2020, "Unsupervised Data Augmentation for Consistency Training", section 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from glassformer.few_labels.method import Setting
-from glassformer.model import load
+from glassformer.files import counted
 from glassformer.reports.table import Table
 from glassformer.tasks.generate.pipeline import TranslationPipeline
 
@@ -50,8 +51,7 @@ class BackTranslation:
 
     def __init__(self, setting: Setting, temperature: float) -> None:
         self.there, self.back = (
-            TranslationPipeline(load(setting.model_for(role), task="translation"), "translation")
-            for role in ("there", "back")
+            TranslationPipeline(setting.loaded_for(role, "translation"), "translation") for role in ("there", "back")
         )
         self.temperature, self.counts = temperature, TranslationCounts()
 
@@ -65,6 +65,12 @@ class BackTranslation:
             else:
                 self.counts.other += 1
                 changed[i] = text
+        if texts and changed == list(texts):
+            warnings.warn(
+                f"back-translation changed none of {counted(len(texts), 'text')}: the translators gave nothing, or the "
+                "same again, so there are no copies to learn from; try the translators: glassformer predict translate",
+                stacklevel=2,
+            )
         return changed
 
     def _translated(

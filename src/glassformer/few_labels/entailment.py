@@ -18,7 +18,6 @@ import numpy as np
 from glassformer.few_labels.method import Method, Template
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import Count, Doc, Schema, Share
-from glassformer.model import load
 from glassformer.tasks.classify.zero_shot import ZeroShotClassification
 
 
@@ -40,7 +39,7 @@ class Entailment(Method[EntailmentOptions]):
     NEEDS = ("entailment",)
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
-        model = load(self.setting.model_for("entailment"), task="text-classification")
+        model = self.setting.loaded_for("entailment", "text-classification")
         self._pipeline = ZeroShotClassification(model, "zero-shot-classification")
         self._pipeline.limit = self._pipeline.task_object.max_tokens = self.setting.tokens_of(model)
         self._labels, self._several = [self.setting.text_of(name) for name in labelled.kind.names], labelled.several

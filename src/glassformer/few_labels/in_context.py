@@ -28,7 +28,6 @@ from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files import safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, Schema
-from glassformer.model import load
 from glassformer.reports.table import Table
 from glassformer.tasks.causal.evaluation import token_losses
 from glassformer.tasks.causal.task import Answers
@@ -71,7 +70,7 @@ class InContext(Method[InContextOptions]):
     NEEDS = ("labels", "decoder")
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
-        model = load(self.setting.model_for("decoder"), task="text-generation")
+        model = self.setting.loaded_for("decoder", "text-generation")
         self._task = Answers(model)
         self._start, _ = prefix_and_suffix(model.tokenizer.engine)
         before, _, after = self.options.template.partition("{text}")

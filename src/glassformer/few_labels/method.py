@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from glassformer.engine.encoder import check_texts
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.few_labels.thresholds import best_thresholds
@@ -44,6 +45,7 @@ from glassformer.tasks.classify.scorer import (
     decide,
 )
 from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.pipeline_registry import pipeline
 
 Options = TypeVar("Options")
 FOLDS = 5
@@ -71,6 +73,8 @@ class TextVectors:
     def model(self) -> Model:
         """The sentence encoder, loaded when first used; methods that train load a copy of their own."""
         if self._model is None:
+            if not self.model_name:
+                raise ConfigError("a method reads texts by a sentence encoder, and none is named: model= FOLDER")
             self._model = load(self.model_name)
         return self._model
 
@@ -92,7 +96,7 @@ class TextVectors:
 class Setting:
     """What methods may use besides the rows.
 
-    model: encoder, a folder or a name
+    model: encoder, a folder or a name; "" = none, for methods that need none
     seed: of everything that is drawn at random
     max_tokens: longer texts are cut
     descriptions: label → a text that says what it is; a label without one is described by its name
@@ -102,7 +106,7 @@ class Setting:
     recent: what a method leaves for the next ones of a study that begin with the same, by what it is
     """
 
-    model: str
+    model: str = ""
     seed: int = 0
     max_tokens: int = 128
     descriptions: Mapping[str, str] = field(default_factory=dict)
@@ -137,6 +141,10 @@ class Setting:
                 f"configuration of a training: method.models.{role})"
             )
         return self.models[role]
+
+    def loaded_for(self, role: str, task: str) -> Model:
+        """The model for a role. Raises: ConfigError: none is named. WeightsError: its head would be random."""
+        return pipeline(task, self.model_for(role)).model
 
 
 class Method(ABC, Generic[Options]):
@@ -229,8 +237,14 @@ class Method(ABC, Generic[Options]):
             self.thresholds = threshold
 
     def predict(self, texts: Sequence[str]) -> list[Any]:
-        """The label of each text: a name, or of several labels a list of names."""
-        return LabelledTexts(list(texts), self.decide(self.scores(texts)), self.kind).labels
+        """The label of each text: a name, or of several labels a list of names.
+
+        Raises: DataError: one string instead of a list. UnsupportedError: it is not fitted yet.
+        """
+        if not hasattr(self, "kind"):
+            raise UnsupportedError(f"{self.name} has learned nothing yet; first fit it: method.fit(labelled)")
+        texts = check_texts(texts)
+        return LabelledTexts(texts, self.decide(self.scores(texts)), self.kind).labels if texts else []
 
 
 def _refuse_equal_labels(labelled: LabelledTexts, name: str) -> None:

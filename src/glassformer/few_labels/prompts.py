@@ -21,7 +21,6 @@ from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files import safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, Schema
-from glassformer.model import load
 from glassformer.tasks.masked import FillMask
 
 BATCH = 16
@@ -52,7 +51,7 @@ class MaskPrompts(Method[MaskPromptOptions]):
     NEEDS = ("masked",)
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
-        self._model = load(self.setting.model_for("masked"), task="fill-mask")
+        self._model = self.setting.loaded_for("masked", "fill-mask")
         self._pipeline = FillMask(self._model, "fill-mask")
         self._words = [self._word(name) for name in labelled.kind.names]
         if len(set(self._words)) < len(self._words):

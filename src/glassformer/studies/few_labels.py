@@ -140,12 +140,12 @@ class FewLabelsPlan(Schema):
 class FewLabelsConfig(Schema):
     """The configuration of such a study.
 
-    model: sentence encoder: a folder or a name
+    model: sentence encoder: a folder or a name; left out where no method needs one
     data: `train`: the labelled rows, of which some may have no label; `validation`: test rows, a file or a share
     """
 
-    model: str
     data: DataConfig
+    model: str = ""
     output: str = "runs/few-labels"
     few_labels: FewLabelsPlan = field(default_factory=FewLabelsPlan)
 
@@ -187,6 +187,11 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
         if leaked := {i for _, i in leaks(pool.texts, test.texts)}:
             notes.append(f"{counted(len(leaked), 'test row')} left out: among the labelled rows too")
             test = test.select(i for i in range(len(test)) if i not in leaked)
+            if not len(test):
+                raise DataError(
+                    "every test row is among the labelled rows too, so there is nothing to test on; give others, or "
+                    "none: then a part of the labelled rows is held out"
+                )
         notes += _only_in_test(pool, test)
     elif held_out is not None or len(pool) >= ALL_TESTED_BELOW:
         share = held_out if isinstance(held_out, float) else TEST_SHARE
@@ -255,9 +260,15 @@ class FewLabelsEvaluator(Evaluator):
                 "test on; label more, or give fewer: labels= 4"
             )
         self.sizes = sizes
+        self.notes = list(rows.notes)
+        if beyond := [f"{size:,}" for size in sorted(self.plan.labels) if size > sizes[-1]]:
+            self.notes.append(
+                f"{', '.join(beyond)} labels left out: {counted(smallest, 'labelled row')} are there to learn from"
+            )
         self.factors = {METHOD: list(self.plan.named), LABELS: [None, *sizes] if self._unlabelled_methods else sizes}
         self.setting = Setting(
-            model=str(resolve(config.model)), max_tokens=self.plan.max_tokens, descriptions=self.plan.descriptions,
+            model=str(resolve(config.model)) if config.model else "", max_tokens=self.plan.max_tokens,
+            descriptions=self.plan.descriptions,
             models=self.plan.models, work=self.output / WORK,
         )  # fmt: skip
         if unknown := [name for name in self.plan.descriptions if name not in rows.pool.kind.names]:
@@ -460,7 +471,7 @@ class FewLabelsEvaluator(Evaluator):
         tested = "each labelled row once, by cross-validation" if test is None else f"{len(test):,} rows"
         notes = [
             f"tested on {tested}; a number of labels is all that a method had, those that it chose by among them",
-            *self.rows.notes,
+            *self.notes,
             *dict.fromkeys(report.notes),
         ]
         facts = {
@@ -518,10 +529,14 @@ def few_labels_study(source: str | Path | None, options: FewLabelsOptions | None
     options = options or FewLabelsOptions()
     values = {} if source is None else read_config(as_path(source, "source"))
     options.apply(values, reading)
-    if "model" not in values or not (values.get("data") or {}).get("train"):
-        lacking = "a model: model= FOLDER, a sentence encoder" if "model" not in values else "labelled rows: data= FILE"
-        raise ConfigError(f"a study of few labels needs {lacking}; or a configuration, as examples/few_labels.yaml")
+    if not (values.get("data") or {}).get("train"):
+        raise ConfigError(
+            "a study of few labels needs labelled rows: data= FILE; or a configuration, as examples/few_labels.yaml"
+        )
     config = parse(FewLabelsConfig, values)
+    for name, each in config.few_labels.named.items():
+        if not config.model and make_method(str(each.method), Setting(), **each.options).needs_encoder:
+            raise ConfigError(f"{name} reads texts by a sentence encoder; name one: model= FOLDER")
     evaluator = FewLabelsEvaluator(config, read_few_labels(config.data, config.few_labels))
     main, more = evaluator.metrics
     report = config.few_labels.report or ReportOptions(

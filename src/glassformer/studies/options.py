@@ -70,7 +70,7 @@ class FewLabelsOptions(Schema):
     choose: Annotated[
         Sequence[str] | None,
         Doc(
-            "How labelled rows are chosen, with a curve for each of several ways: stratified (default), random, or by "
+            "How labelled rows are chosen, separated by commas, a curve for each: stratified (default), random, or by "
             "active learning: least-confidence, margin, entropy, core-set, k-means, both."
         ),
     ] = None

@@ -38,11 +38,13 @@ class MethodRows:
 
     labelled: without the validation rows
     unlabelled: none of which is labelled, or a validation row
+    leaked: how many were, and are left out
     skips: whether files have rows without labels, which an evaluation leaves out
     """
 
     labelled: LabelledTexts
     unlabelled: Sequence[str]
+    leaked: int
     skips: bool
 
 
@@ -65,12 +67,12 @@ def train_method(
     if unfitted.needs_encoder and config.model is None:
         raise ConfigError(f"{spec.name} reads texts by a sentence encoder; name one: model= FOLDER")
     check_run_folder(folder)
-    if (folder / CONFIG).is_file() and run_config(folder / CONFIG).method is None:
-        raise ConfigError(f"{folder}: holds another run already; choose another folder")
+    _check_same_run(config, folder)
     rows = read_rows_of(config, spec, kind)
     what = counted(len(rows.labelled), "labelled row") if len(rows.labelled) else "the names of the labels alone"
     others = f", and {len(rows.unlabelled):,} without a label are known" if rows.unlabelled else ""
-    notify(f"{spec.name} learns from {what}{others}")
+    leaked = f"; {counted(rows.leaked, 'other')} left out: rows with a label have the same text" if rows.leaked else ""
+    notify(f"{spec.name} learns from {what}{others}{leaked}")
     setting = Setting(
         model=str(resolve(config.model)) if config.model and unfitted.needs_encoder else "", seed=config.training.seed,
         max_tokens=spec.max_tokens, descriptions=spec.descriptions, models=spec.models,
@@ -85,11 +87,19 @@ def train_method(
     return TrainedResult(config.output, 0, None, {}, report)
 
 
+def _check_same_run(config: RunConfig, folder: Path) -> None:
+    """Raises: ConfigError: the folder holds another run, or one of other rows or of another method."""
+    if (folder / CONFIG).is_file():
+        before = run_config(folder / CONFIG)
+        if (before.method, before.model, before.data.train) != (config.method, config.model, config.data.train):
+            raise ConfigError(f"{folder}: holds another run already; choose another folder")
+
+
 def read_rows_of(config: RunConfig, spec: LabelMethod, kind: type[Method[Any]]) -> MethodRows:
     """Read labelled and unlabelled rows; of a method that needs no label, the names of the labels may be enough."""
     separator = config.task_options.get("separator")
     if "labels" not in kind.NEEDS and spec.labels:
-        return MethodRows(LabelledTexts.names_only(spec.labels, several=separator is not None), [], skips=False)
+        return MethodRows(LabelledTexts.names_only(spec.labels, several=separator is not None), [], 0, skips=False)
     data = config.data
     read = text_rows(data.read(data.train), data.columns)
     if read.without:  # an evaluation of the run leaves them out too
@@ -101,8 +111,8 @@ def read_rows_of(config: RunConfig, spec: LabelMethod, kind: type[Method[Any]]) 
     labelled = LabelledTexts.read(own.texts, own.values, kind_of_labels(own.values, own.places, separator))
     tested = [] if validation is None else text_rows(validation, data.columns).texts
     more = sampled_texts(data, spec.unlabelled, spec.unlabelled_limit)
-    unlabelled, _, _ = without_leaks([*read.without, *more], [*own.texts, *tested])
-    return MethodRows(labelled, unlabelled, skips=bool(read.without))
+    unlabelled, leaked, _ = without_leaks([*read.without, *more], [*own.texts, *tested])
+    return MethodRows(labelled, unlabelled, leaked, skips=bool(read.without))
 
 
 def _skipping(config: RunConfig) -> RunConfig:
