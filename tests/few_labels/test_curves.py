@@ -48,7 +48,17 @@ def test_ranks_are_means_over_data_sets_of_methods_that_all_have() -> None:
         ]
     )
     assert [name for name, _ in curves.ranked(8, 2, unlabelled=True)] == ["quick", "slow"]
-    assert curves.seconds(["quick", "slow"], [8, 16], 2) == 8
+    assert curves.seconds(["quick", "slow"], [8, 16]) == 8
+
+
+def test_methods_are_compared_at_a_number_that_all_have() -> None:
+    first = data("first", 2, quick={8: 0.1, 64: 0.42, 128: 0.49}, reader={8: 0.1, 128: 0.45}, names={None: 0.3})
+    assert first.common(70, ["quick"]) == 64 and first.common(70, ["quick", "reader"]) == 128
+    ranked = [(curve.name, point.value) for curve, point in first.compared(70, ["quick", "reader", "names"])]
+    assert ranked == [("quick", 0.49), ("reader", 0.45), ("names", 0.3)]
+    apart = data("apart", 2, quick={8: 0.1}, reader={128: 0.45})
+    assert [curve.name for curve, _ in apart.compared(10, ["quick", "reader"])] == ["quick"]
+    assert MeasuredCurves(data_sets=[first]).ranked(70, 2, unlabelled=True)[0] == ("quick", 0.49)
 
 
 def test_files_that_hold_none_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -121,26 +120,28 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
         return Table(["label", "", "rows", "share"], rows, rarest * (len(counts) > MAX_LABELS), left=2)
 
     def _expected_table(self, data: MeasuredData) -> Table:
-        """What methods reached there with as many labels a class, and with twice as many."""
+        """What methods reached there with as many labels a class, with twice as many, and where all can be compared."""
         now = self.facts.labels_in(data)
-        points = {x.name: [x.near(now), x.near(2 * now)] for x in data.curves}
-        shown = 2 if any(one.labels != two.labels for one, two in points.values()) else 1
-        rows = [[name, *chain(*((x.written_labels, x.written) for x in two[:shown]))] for name, two in points.items()]
-        ends = ["", ", and with twice as many"][shown - 1]
-        about = f"Other data: {data.metric} with the number of labels a class that is nearest to yours{ends}"
-        return Table(["method", *["labels", data.metric] * shown], rows, f"{about}. {data.described}")
+        near = [x.near(each).labels for x in data.curves if x.needs_labels for each in (now, 2 * now)]
+        all_of = data.common(now, [x.name for x in data.curves])
+        numbers: list[int | None] = [*sorted({n for n in (*near, all_of) if n})] or [None]
+        rows = [[x.name, *("–" if (point := x.at(n)) is None else point.written for n in numbers)] for x in data.curves]
+        headings = ["method", *(data.metric if n is None else f"{data.metric}, {n:,} labels" for n in numbers)]
+        about = f"Other data: as many labels a class as yours is {now:,.0f} there; – was not measured"
+        return Table(headings, rows, f"{about}. {data.described}")
 
     def charts(self) -> list[Series]:
         """The measured curves, with where these rows are."""
-        return [self._chart(data) for data in self.measured.data_sets if data.most]
+        known = [data for data in self.measured.data_sets if data.most]
+        return [self._chart(data, folded=i > 0) for i, data in enumerate(known)]
 
-    def _chart(self, data: MeasuredData) -> Series:
+    def _chart(self, data: MeasuredData, *, folded: bool) -> Series:
         sizes = sorted({x.labels for curve in data.curves for x in curve.points if x.labels})
         here = self.facts.labels_in(data)
         marks = [Marks("as many a class as here", [round(here)])] if sizes[0] <= here <= sizes[-1] else []
         return Series(
-            title=f"Other data: {data.name}", x_label="labels", y_label=data.metric, log_x=True, folded=True,
-            marks=marks, lines=[_line(curve, sizes) for curve in data.curves], note=data.described,
+            title=f"Other data: {data.name}", x_label="labels", y_label=data.metric, log_x=True, folded=folded,
+            wide=not folded, marks=marks, lines=[_line(curve, sizes) for curve in data.curves], note=data.described,
         )  # fmt: skip
 
     def remarks(self) -> list[str]:

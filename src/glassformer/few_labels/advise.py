@@ -26,7 +26,7 @@ from glassformer.few_labels.row_facts import RowFacts, row_facts
 from glassformer.files import counted
 from glassformer.files.schema import given
 from glassformer.reports.page import shown_label
-from glassformer.reports.table import clock
+from glassformer.reports.table import hours_and_minutes
 
 MANY_A_LABEL, MANY = 64, 500
 """Labelled rows of a label, in the median, and in all, from which on fine-tuning is the first thing to do."""
@@ -46,15 +46,25 @@ MANY_LABELS = 16
 ALL_TESTED_BELOW, FOLDS, SEEDS, TESTED = 400, 4, 3, 0.25
 """How a comparison tests: by cross-validation below this many labelled rows, else on a quarter of them."""
 SIZES = (8, 16, 32, 64, 128, 220)
-BEST = 3
+AN_HOUR = 4_000.0
+"""Seconds that the first comparison should take at most."""
+BEST = 4
 """Methods whose expected quality a step names."""
 MAX_NAMED = 5
 LABELLED = "labelled.csv"
 """Where labels go whose rows are in a file without a column of labels."""
 ENGLISH = "sentence-transformers/all-MiniLM-L6-v2"
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
-SELF_TAUGHT = ("domain-adaptation", "self-training")
-"""Methods that learn from unlabelled rows and need no other model."""
+PLAIN = "fine-tuning"
+"""The method that those which learn from unlabelled rows are to beat."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much a comparison does: how many seeds, and which numbers of labels."""
+
+    seeds: int
+    sizes: list[int]
 
 
 @dataclass(frozen=True)
@@ -99,17 +109,19 @@ class AdvisedRows:
         """Whether texts are longer than what methods read by default."""
         return self.facts.words["95%"] > LONG_WORDS
 
-    def compare(self, methods: Sequence[str] | None = None, ending: str = "few") -> str:
+    def compare(self, methods: Sequence[str] | None = None, extent: Extent | None = None, ending: str = "few") -> str:
         """The command that compares methods on the rows; those of a file that has no labels are the unlabelled ones.
 
         Args:
+            extent: seeds and numbers of labels; None = the usual ones
             ending: of the output folder: studies of other methods are other studies
         """
         has_labels, others = "label" in self.facts.columns, [*self.options.unlabelled]
         rows = self if has_labels else replace(self, data=LABELLED)
         command = rows.command(
             "few-labels", separator=self.options.separator, model=self.model, output=f"runs/{self.folder}-{ending}",
-            methods=methods, labels=self.sizes,
+            methods=methods, labels=extent.sizes if extent and extent.sizes != self.usual_sizes else self.sizes,
+            seeds=extent.seeds if extent and extent.seeds != SEEDS else None,
             max_tokens=LONGEST_TOKENS if self.is_long else None,
         )  # fmt: skip
         words = [x for path in ([] if has_labels else [self.data]) + others for x in ("--unlabelled", path)]
@@ -129,16 +141,40 @@ class AdvisedRows:
         labelled = self.facts.labelled
         return int(labelled * (1 - 1 / FOLDS if labelled < ALL_TESTED_BELOW else 1 - TESTED))
 
-    def time(self, methods: Sequence[str]) -> str:
-        """About how long that takes, as it was measured; empty = that was not."""
-        sizes = self.sizes or [size for size in SIZES if size <= self.pool] or [self.pool]
-        runs = SEEDS * (FOLDS if self.facts.labelled < ALL_TESTED_BELOW else 1)
-        seconds = runs * self.curves.seconds(methods, sizes, len(self.facts.labels))
-        return (
-            f"; about {clock(seconds)} hours:minutes"
-            if seconds >= 3600
-            else f"; about {max(1, round(seconds / 60))} min" * (seconds > 0)
-        )
+    @property
+    def usual_sizes(self) -> list[int]:
+        """Numbers of labelled rows that a comparison has by itself; all that there are is added to fewer."""
+        if self.sizes:
+            return self.sizes
+        sizes = [size for size in SIZES if size <= self.pool]
+        return [*sizes, self.pool] if self.pool < SIZES[-1] and self.pool > 1.2 * (sizes or [0])[-1] else sizes
+
+    def seconds(self, methods: Sequence[str], extent: Extent) -> float:
+        """About how long that takes, as it was measured on other data."""
+        folds = FOLDS if self.facts.labelled < ALL_TESTED_BELOW else 1
+        return extent.seeds * folds * self.curves.seconds(methods, extent.sizes)
+
+    def within_an_hour(self, methods: Sequence[str]) -> Extent:
+        """The most seeds and numbers of labels that take about an hour, or the fewest: 1 seed, the largest number."""
+        usual = self.usual_sizes
+        extents = [Extent(seeds, sizes) for seeds in range(SEEDS, 0, -1) for sizes in (usual, usual[-2:])]
+        return next((x for x in extents if self.seconds(methods, x) <= AN_HOUR), Extent(1, usual[-1:]))
+
+    def quick(self, methods: Sequence[str]) -> list[str]:
+        """Those of the methods that can be compared in about an hour: without the slowest, as far as is needed."""
+        least = Extent(1, self.usual_sizes[-1:])
+        chosen = sorted(methods, key=lambda name: self.seconds([name], least))
+        while len(chosen) > 2 and self.seconds(chosen, least) > AN_HOUR:
+            chosen.pop()
+        return [name for name in methods if name in chosen]
+
+    def time(self, methods: Sequence[str], extent: Extent) -> str:
+        """With how many seeds and labels methods are compared, and about how long that takes."""
+        parts = [counted(extent.seeds, "seed")] if extent.seeds != SEEDS else []
+        parts += [f"{_and([*map(str, extent.sizes)])} labels"] if extent.sizes != self.usual_sizes else []
+        seconds = self.seconds(methods, extent)
+        less = f"; with {', '.join(parts)}" if parts else ""
+        return less + (f"; about {hours_and_minutes(seconds)}" if seconds else "")
 
     @property
     def ranking(self) -> list[tuple[str, float]]:
@@ -223,7 +259,9 @@ def without_labels(rows: AdvisedRows) -> list[AdviceStep]:
     zero = "a method that reads nothing but the names of the labels is among them (zero-shot), and may be the best"
     steps = [
         AdviceStep(what=f"Label {count}", why=why, expected=_from_labels(rows)),
-        AdviceStep(what="Then compare methods on them", why=zero, command=rows.compare()),
+        AdviceStep(
+            what="Then compare methods on them", why=zero, command=rows.compare([name for name, _ in rows.ranking])
+        ),
     ]
     if names:
         meanwhile = rows.learn("label-names", f"method.labels={json.dumps([*names])}")
@@ -246,22 +284,22 @@ def one_label(rows: AdvisedRows) -> list[AdviceStep]:
 
 def few(rows: AdvisedRows) -> list[AdviceStep]:
     """Few labels: compare, use the unlabelled rows, label more."""
-    facts, ranking, steps = rows.facts, rows.ranking, list[AdviceStep]()
-    usual = [name for name, _ in ranking]
+    facts, steps = rows.facts, list[AdviceStep]()
+    usual = [name for name, _ in rows.ranking]
     best = next(name for name in usual if all(x.learns(name) for x in rows.curves.data_sets))
     if facts.labelled >= LEAST_TO_COMPARE:
-        why = (
-            f"which method is best with {counted(facts.labelled, 'labelled row')} differs between data, and on yours "
-            f"can be measured, with intervals{rows.time(usual)}"
-        )
-        steps.append(
-            AdviceStep(what="Compare methods on your rows", why=why, expected=_best(rows), command=rows.compare())
-        )
-        if facts.unlabelled >= ENOUGH_UNLABELLED:
+        quick = rows.quick(usual)
+        steps.append(_compare(rows, "Compare methods on your rows", _which_is_best(rows), quick, "few"))
+        if slow := [name for name in usual if name not in quick]:
+            why = f"{_and(slow)} would have taken the first comparison beyond an hour"
+            steps.append(_compare(rows, "Then compare the slow ones", why, slow, "few-slow"))
+        better, worse = _learners_from_texts(rows)
+        if better and facts.unlabelled >= ENOUGH_UNLABELLED:
             why = f"{facts.unlabelled:,} rows without a label show the words of your texts, and some methods learn them"
-            command = rows.compare(list(dict.fromkeys([best, "fine-tuning", *SELF_TAUGHT])), "few-unlabelled")
-            what = "Learn from the rows without labels too"
-            steps.append(AdviceStep(what=what, why=why, expected=_from_unlabelled(rows), command=command))
+            if worse:
+                why += f" (without {_and(worse)}, worse than {PLAIN} on all other data)"
+            names = list(dict.fromkeys([best, *([PLAIN] if PLAIN in usual else []), *better]))
+            steps.append(_compare(rows, "Learn from the rows without labels too", why, names, "few-unlabelled"))
     more = AdviceStep(what=_more(facts), why=_why_more(rows), expected=_twice(rows))
     if not steps:
         least = f"{LEAST_TO_COMPARE} labelled rows are the least"
@@ -296,6 +334,26 @@ def many(rows: AdvisedRows) -> list[AdviceStep]:
     return steps
 
 
+def _compare(rows: AdvisedRows, what: str, why: str, methods: Sequence[str], ending: str) -> AdviceStep:
+    """A comparison of methods: its command has all that its sentence names."""
+    extent = rows.within_an_hour(methods)
+    return AdviceStep(
+        what=what, why=why + rows.time(methods, extent), expected=_reached(rows, methods),
+        command=rows.compare(methods, extent, ending),
+    )  # fmt: skip
+
+
+def _learners_from_texts(rows: AdvisedRows) -> tuple[list[str], list[str]]:
+    """Methods that learn from unlabelled rows: those to try, and those that were worse than plain on all other data."""
+    below: dict[str, list[bool]] = {}
+    for data in rows.curves.data_sets:
+        names = [x.name for x in data.curves if x.unlabelled]
+        values = {x.name: point.value for x, point in data.compared(rows.facts.labels_in(data), [PLAIN, *names])}
+        for name in names:
+            below.setdefault(name, []).append(values.get(name, 0.0) < values.get(PLAIN, 0.0))
+    return [name for name in below if not all(below[name])], [name for name in below if all(below[name])]
+
+
 BRANCHES = {"none": without_labels, "one": one_label, "few": few, "many": many}
 
 
@@ -325,14 +383,20 @@ def _why_more(rows: AdvisedRows) -> str:
     return "more labels help every method, and narrow all intervals"
 
 
-def _best(rows: AdvisedRows) -> str:
-    """The methods that were best on other data with about as many labels a class."""
+def _which_is_best(rows: AdvisedRows) -> str:
+    labelled = counted(rows.facts.labelled, "labelled row")
+    return f"which method is best with {labelled} differs between data, and on yours can be measured, with intervals"
+
+
+def _reached(rows: AdvisedRows, methods: Sequence[str]) -> str:
+    """What these methods reached on other data, all with the same number of labels, the best first."""
     parts = []
     for data in rows.curves.data_sets:
         now = rows.facts.labels_in(data)
-        usable = [x for x in data.curves if not x.unlabelled or rows.facts.unlabelled >= ENOUGH_UNLABELLED]
-        best = sorted(usable, key=lambda x: -x.near(now).value)[:BEST]
-        parts.append(f"{data.name} ({data.metric}): {', '.join(f'{x.name} {x.near(now).result}' for x in best)}")
+        number, named = data.common(now, methods), data.compared(now, methods)
+        shown = ", ".join(f"{x.name} {point.written_value}" for x, point in named[:BEST])
+        if named:
+            parts.append(f"{data.name} ({data.metric}{f' with {number:,} labels' if number else ''}): {shown}")
     return _on_other_data(parts)
 
 
@@ -343,7 +407,7 @@ def _twice(rows: AdvisedRows) -> str:
         now = rows.facts.labels_in(data)
         curves = [x for x in data.curves if x.needs_labels and x.near(now).labels != x.near(2 * now).labels]
         if curves:
-            best = max(curves, key=lambda x: x.near(now).value)
+            best, _ = data.compared(now, [x.name for x in curves])[0]
             parts.append(f"{data.name}: {best.name} {best.near(now).result}, {best.near(2 * now).result}")
     return _on_other_data(parts)
 
@@ -353,24 +417,13 @@ def _from_labels(rows: AdvisedRows) -> str:
     parts = []
     for data in rows.curves.data_sets:
         flat = [x for x in data.curves if not x.needs_labels]
-        curves = [x for x in data.curves if x.needs_labels]
-        if flat and curves:
+        learned = data.compared(
+            FIRST_LABELS * data.classes, [x.name for x in data.curves if x.needs_labels and not x.unlabelled]
+        )
+        if flat and learned:
             zero = max(flat, key=lambda x: x.points[0].value)
-            number = FIRST_LABELS * data.classes
-            best = max(curves, key=lambda x: x.near(number).value)
-            results = [f"{x.name} {x.near(number).result}" for x in (zero, best)]
+            results = [f"{x.name} {point.result}" for x, point in ((zero, zero.points[0]), learned[0])]
             parts.append(f"{data.name}: {', '.join(results)}")
-    return _on_other_data(parts)
-
-
-def _from_unlabelled(rows: AdvisedRows) -> str:
-    """What methods that learn from unlabelled rows brought on other data, next to fine-tuning."""
-    parts = []
-    for data in rows.curves.data_sets:
-        now, plain = rows.facts.labels_in(data), data.curve("fine-tuning")
-        others = [x for x in data.curves if x.unlabelled]
-        if plain is not None and others:
-            parts.append(f"{data.name}: {', '.join(f'{x.name} {x.near(now).result}' for x in (plain, *others))}")
     return _on_other_data(parts)
 
 
@@ -406,6 +459,11 @@ def notes(rows: AdvisedRows) -> list[str]:
     if n := facts.problems.get("empty"):
         lines.append(f"rows without a text, left out: {n:,}")
     return lines
+
+
+def _and(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _listed(names: Sequence[str], most: int = MAX_NAMED) -> str:

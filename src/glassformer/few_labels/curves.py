@@ -9,7 +9,7 @@ Numbers of labels are compared by labels a class: 32 labels of 2 classes are as 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,13 +38,14 @@ class MeasuredPoint(Record):
     seconds: float = 0.0
 
     @property
-    def written_labels(self) -> str:
-        return "none" if self.labels is None else f"{self.labels:,}"
-
-    @property
     def result(self) -> str:
         """The metric, and with how many labels."""
-        return f"{self.value:.2f} with {self.labels:,}" if self.labels is not None else f"{self.value:.2f} without any"
+        return self.written_value if self.labels is None else f"{self.value:.2f} with {self.labels:,}"
+
+    @property
+    def written_value(self) -> str:
+        """The metric; of a method that needs no labels with these words."""
+        return f"{self.value:.2f}{' without any' if self.labels is None else ''}"
 
     @property
     def written(self) -> str:
@@ -68,6 +69,10 @@ class MeasuredCurve(Record):
     def near(self, labels: float) -> MeasuredPoint:
         """The point whose number of labels is nearest by its ratio; of a method that needs none, its one."""
         return min(self.points, key=lambda x: 0.0 if x.labels is None else abs(math.log(x.labels / labels)))
+
+    def at(self, labels: int | None) -> MeasuredPoint | None:
+        """The point of this very number of labels; of a method that needs none, its one."""
+        return next((x for x in self.points if x.labels is None or x.labels == labels), None)
 
     @property
     def needs_labels(self) -> bool:
@@ -112,6 +117,26 @@ class MeasuredData(Record):
         curve = self.curve(name)
         return curve is not None and curve.needs_labels
 
+    def common(self, labels: float, names: Collection[str]) -> int | None:
+        """The number of labels to compare methods at, the same for all; None = none of them needs any.
+
+        Of the numbers at which all were measured the nearest by its ratio; where there is none, of all numbers.
+        """
+        numbers = [
+            {x.labels for x in curve.points if x.labels} for curve in self.curves
+            if curve.name in names and curve.needs_labels
+        ]  # fmt: skip
+        if not numbers:
+            return None
+        shared = set.intersection(*numbers) or set.union(*numbers)
+        return min(sorted(shared), key=lambda n: abs(math.log(n / labels)))
+
+    def compared(self, labels: float, names: Collection[str]) -> list[tuple[MeasuredCurve, MeasuredPoint]]:
+        """Methods with their points at the number of labels that they have in common, the best first."""
+        number = self.common(labels, names)
+        known = [(x, point) for x in self.curves if x.name in names and (point := x.at(number)) is not None]
+        return sorted(known, key=lambda pair: -pair[1].value)
+
     @property
     def most(self) -> int:
         """The largest number of labels that was measured."""
@@ -132,25 +157,27 @@ class MeasuredCurves(Record):
     def ranked(self, labels: float, classes: int, *, unlabelled: bool) -> list[tuple[str, float]]:
         """Methods that every data set has, by the mean of the metric near a number of labels, the best first.
 
+        In a data set all are compared at the same number of labels.
+
         Args:
             unlabelled: methods that learn from unlabelled texts are among them
         """
         means: dict[str, list[float]] = {}
         for data in self.data_sets:
-            number = data.labels_as(labels, classes)
-            for curve in data.curves:
-                if unlabelled or not curve.unlabelled:
-                    means.setdefault(curve.name, []).append(curve.near(number).value)
+            names = [curve.name for curve in data.curves if unlabelled or not curve.unlabelled]
+            for curve, point in data.compared(data.labels_as(labels, classes), names):
+                means.setdefault(curve.name, []).append(point.value)
         shared = {name: sum(x) / len(x) for name, x in means.items() if len(x) == len(self.data_sets)}
         return sorted(shared.items(), key=lambda pair: -pair[1])
 
-    def seconds(self, methods: Sequence[str], sizes: Sequence[int], classes: int) -> float:
-        """About how long these methods took with these numbers of labels, by the slowest data set."""
-        return max(sum(self._seconds(data, methods, size, classes) for size in sizes) for data in self.data_sets)
+    def seconds(self, methods: Sequence[str], sizes: Sequence[int]) -> float:
+        """About how long these methods took with these numbers of labels in all, by the slowest data set."""
+        return max(sum(_seconds(data, methods, size) for size in sizes) for data in self.data_sets)
 
-    def _seconds(self, data: MeasuredData, methods: Sequence[str], size: int, classes: int) -> float:
-        known = [curve for name in methods if (curve := data.curve(name)) is not None and curve.needs_labels]
-        return sum(curve.near(data.labels_as(size, classes)).seconds for curve in known)
+
+def _seconds(data: MeasuredData, methods: Sequence[str], size: int) -> float:
+    known = [curve for name in methods if (curve := data.curve(name)) is not None and curve.needs_labels]
+    return sum(curve.near(size).seconds for curve in known)
 
 
 def read_curves(path: Path = FILE) -> MeasuredCurves:

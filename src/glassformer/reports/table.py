@@ -61,6 +61,12 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def hours_and_minutes(seconds: float) -> str:
+    """A duration as one says it, at least a minute: `1 h 35 min`, `36 min`."""
+    hours, minutes = divmod(max(1, math.ceil(seconds / 60)), 60)
+    return " ".join([f"{hours} h"] * (hours > 0) + [f"{minutes} min"] * (minutes > 0))
+
+
 def _scaled(number: float, units: tuple[str, ...]) -> str:
     unit = 0
     while number >= 999.5 and unit < len(units) - 1:
