@@ -197,6 +197,26 @@ def test_separators_are_seen_and_named_in_commands(tmp_path: Path) -> None:
     assert not plain.facts.several and len(plain.facts.labels) == 3
 
 
+def test_a_plain_column_of_labels_is_found_and_others_are_named(tmp_path: Path) -> None:
+    rows = [[str(i), f"some text about the weather, number {i}", "calm" if i % 2 else "wild", ""] for i in range(40)]
+    rows += [[str(i), f"another text, number {i}", "", ""] for i in range(40, 60)]
+    advice = advise(write(tmp_path / "rows.csv", rows, ("id", "tweet", "mood", "note")))
+    assert advice.facts.guessed and advice.facts.labels == {"wild": 20, "calm": 20}
+    assert "--column text=tweet --column label=mood" in advice.commands[0]
+    assert "labels from 'mood' (a guess; another: --column label=NAME)" in advice.heading
+    two = advise(
+        write(
+            tmp_path / "two.csv",
+            [[*row, "ab"[i % 2]] for i, row in enumerate(rows)],
+            ("id", "tweet", "mood", "note", "part"),
+        )
+    )
+    assert (
+        two.branch == "none"
+        and "no column 'label': if labels are in one of 'id', 'mood', 'note', 'part'" in two.heading
+    )
+
+
 def test_languages_choose_the_encoder(tmp_path: Path) -> None:
     german = [[f"Ein Mann mit einem Hut steht auf der Straße, Nummer {i}", "m"] for i in range(20)]
     english = [[f"A woman with a hat is standing in the street, number {i}", "w"] for i in range(20)]

@@ -265,6 +265,18 @@ def test_rows_that_teach_nothing_are_refused(
         few_labels_study(None, options(tmp_path, encoder, rows))
 
 
+def test_columns_that_look_like_text_and_label_are_named(tmp_path: Path, encoder: Path) -> None:
+    rows = [{"id": str(i), "tweet": f"some longer text {i}", "mood": "xy"[i % 2]} for i in range(9)]
+    with pytest.raises(DataError, match=r"no column 'text'.*; 'tweet' looks like the text, 'mood' like the label"):
+        few_labels_study(None, options(tmp_path, encoder, rows))
+
+
+def test_labels_that_look_like_several_are_warned_of(tmp_path: Path, encoder: Path) -> None:
+    rows = [{"text": f"a {i}", "label": ("x|y", "x", "y", "y|z")[i % 4]} for i in range(24)]
+    with pytest.warns(UserWarning, match=r"such as 'x\|y' look like several with '\|' between them, and count as one"):
+        few_labels_study(None, options(tmp_path, encoder, rows))
+
+
 def test_a_class_that_only_the_test_has_is_noted(tmp_path: Path, encoder: Path) -> None:
     test = written(
         tmp_path / "test.csv", [{"text": "like time", "label": "time"}, {"text": "a banana", "label": "banana"}]

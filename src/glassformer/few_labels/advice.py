@@ -70,8 +70,19 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
         language = f"{'script' if facts.scripts else 'language'}: {shares or 'too short to tell'}"
         return (
             f"{counted(facts.labelled, 'row')} with a label{labels}{kinds}, {facts.unlabelled:,} without; "
-            f"{facts.words['50%']:.0f} words in the median, {facts.words['95%']:.0f} at 95%; {language}"
+            f"{facts.words['50%']:.0f} words in the median, {facts.words['95%']:.0f} at 95%; {language}{self._columns}"
         )
+
+    @property
+    def _columns(self) -> str:
+        """Which column of labels was taken, or that there is none."""
+        text, label, others = self.facts.columns["text"], self.facts.columns.get("label"), self.facts.others
+        if self.facts.guessed:
+            return f"; texts are read from {text!r}, labels from {label!r} (a guess; another: --column label=NAME)"
+        if label is None and others:
+            named = ", ".join(map(repr, others[:MAX_LABELS]))
+            return f"; no column 'label': if labels are in one of {named}, name it: --column label=NAME"
+        return ""
 
     @property
     def finding(self) -> str:

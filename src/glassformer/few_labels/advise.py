@@ -438,10 +438,6 @@ def notes(rows: AdvisedRows) -> list[str]:
         "expectations are measurements of other data, not of yours: "
         + "; ".join(data.described for data in rows.curves.data_sets)
     ]
-    if "label" not in facts.columns:
-        lines.append(
-            "the file has no column 'label'; if its labels are in another one, name it: columns={'label': NAME}"
-        )
     languages = ", ".join(facts.languages)
     if not is_english(facts):
         checked = (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from glassformer.data.sequence import InMemoryRows, RowSequence, missing_column
+from glassformer.data.report import usual_columns
+from glassformer.data.sequence import IDENTIFIERS, InMemoryRows, RowSequence, missing_column
 from glassformer.data.streams import stream_rows
 from glassformer.errors import DataError
 from glassformer.runs.config import DataConfig, as_list
@@ -16,6 +19,8 @@ from glassformer.tasks.classify.kinds import RegressionTarget, SingleLabel
 from glassformer.tasks.classify.task import labels_of
 
 ROLES = ("text", "text_pair", "label")
+MOST_LABELS, LONGEST_LABEL = 200, 40
+"""A column of more different values, or of longer ones, is not plainly one of labels."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def text_rows(rows: RowSequence, columns: Mapping[str, str]) -> TextRows:
     names = {role: columns.get(role, role) for role in ROLES}
     for role in ("text", "label"):
         if names[role] not in rows.columns:
-            raise DataError(f"{rows.file(0)}: {missing_column(names[role], rows.columns, role)}")
+            raise DataError(f"{rows.file(0)}: {missing_column(names[role], rows.columns, role)}{_seeming(rows)}")
     read = TextRows()
     for index, row in enumerate(rows):
         text, label = row_text(row, names), row.get(names["label"])
@@ -57,6 +62,32 @@ def text_rows(rows: RowSequence, columns: Mapping[str, str]) -> TextRows:
         read.values.append(label)
         read.places.append(rows.where(index))
     return read
+
+
+def plain_label(rows: RowSequence, text: str) -> str | None:
+    """The column that is plainly of labels: the only one of few, short values that repeat; None = there is none.
+
+    Args:
+        text: the column of the texts
+    """
+    seen = {name: Counter[str]() for name in rows.columns if name not in (*IDENTIFIERS, text)}
+    for row in rows:
+        for name, counts in [*seen.items()]:
+            value = str("" if row.get(name) is None else row[name]).strip()
+            counts.update([value] if value else [])
+            if len(value) > LONGEST_LABEL or len(counts) > MOST_LABELS or re.fullmatch(r"-?\d*\.\d+", value):
+                del seen[name]
+    plain = [name for name, counts in seen.items() if 1 < len(counts) <= counts.total() / 2]
+    return plain[0] if len(plain) == 1 else None
+
+
+def _seeming(rows: RowSequence) -> str:
+    """Which columns look like the text and the label, for a message; empty = none does."""
+    text = usual_columns([rows])["text"]
+    if text not in rows.columns:
+        return ""
+    label = "label" if "label" in rows.columns else plain_label(rows, text)
+    return f"; {text!r} looks like the text" + (f", {label!r} like the label" if label else "")
 
 
 def row_text(row: Mapping[str, Any], names: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from glassformer.data.report import Lengths, usual_columns
 from glassformer.data.sequence import RowSequence, check_column
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.few_labels.curves import MeasuredData
-from glassformer.few_labels.reading import ROLES, kind_of_labels, row_text
+from glassformer.few_labels.reading import ROLES, kind_of_labels, plain_label, row_text
 from glassformer.reports.report import Record
 from glassformer.tasks.classify.kinds import labels_in, name_of
 from glassformer.text.language import is_long_enough, language_identifier
@@ -36,6 +36,8 @@ class RowFacts(Record):
 
     file: the first one
     columns: role → column that was read
+    guessed: whether that of the labels is a guess
+    others: the columns that were not read
     labels: name → labelled rows that have it, the most frequent first
     several: whether a row may have several
     separator: what seems to be between several labels of a text, and was not named
@@ -57,6 +59,8 @@ class RowFacts(Record):
     languages: dict[str, float]
     scripts: bool
     problems: dict[str, int] = field(default_factory=dict)
+    guessed: bool = False
+    others: list[str] = field(default_factory=list)
 
     @property
     def per_label(self) -> float:
@@ -89,6 +93,8 @@ def row_facts(
     Raises: DataError: a column that is named and missing, no text at all, labels that are numbers with fractions.
     """
     names = _columns(labelled, columns)
+    label = None if "label" in names else plain_label(labelled, names["text"])
+    names |= {"label": label} if label else {}
     collector, words, texts = FindingCollector(), list[int](), list[str]()
     values, places, empty = [], [], 0
     for rows, has_labels in [(labelled, "label" in names), *((rows, False) for rows in unlabelled)]:
@@ -118,8 +124,9 @@ def row_facts(
     return RowFacts(
         file=labelled.file(0), columns=names, rows=len(texts) + empty, labelled=len(values),
         unlabelled=len(texts) - len(values), labels=counts, several=several,
-        separator=None if several else _separator_in(counts), words=Lengths("words", np.array(words)).quantiles,
+        separator=None if several else separator_in(counts), words=Lengths("words", np.array(words)).quantiles,
         languages=languages, scripts=scripts, problems={kind: n for kind, n in problems.items() if n},
+        guessed=label is not None, others=[name for name in labelled.columns if name not in names.values()],
     )  # fmt: skip
 
 
@@ -156,7 +163,7 @@ def _label_counts(
     return dict(counts.most_common()), several
 
 
-def _separator_in(counts: Mapping[str, int]) -> str | None:
+def separator_in(counts: Mapping[str, int]) -> str | None:
     """What is between several labels in one text, where the parts of most such texts are labels themselves."""
     for separator in SEPARATORS:
         joined = [name for name in counts if separator in name]

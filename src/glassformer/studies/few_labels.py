@@ -13,6 +13,8 @@ import json
 import shlex
 import shutil
 import time
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,6 +30,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels.active_learning import Strategy, choose_texts
 from glassformer.few_labels.method import Method, Setting, find_method, make_method
 from glassformer.few_labels.reading import TextRows, kind_of_labels, sampled_texts, text_rows
+from glassformer.few_labels.row_facts import separator_in
 from glassformer.few_labels.rows import LabelledTexts, without_leaks
 from glassformer.files import as_path, counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
@@ -179,6 +182,8 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
     if isinstance(held_out, str | list):
         tested = _some_labelled(data.for_validation.read(held_out), data)
     kind = kind_of_labels([*read.values, *tested.values], [*read.places, *tested.places], plan.separator)
+    if plan.separator is None:
+        _warn_of_several(read.values)
     pool, notes = _distinct(LabelledTexts.read(read.texts, read.values, kind), "labelled rows")
     test: LabelledTexts | None = None
     if tested.texts:
@@ -220,6 +225,15 @@ def _some_labelled(rows: RowSequence, data: DataConfig) -> TextRows:
             f"any: glassformer advise {shlex.quote(rows.file(0))}"
         )
     return read
+
+
+def _warn_of_several(values: Sequence[Any]) -> None:
+    """Warn of labels that look like several in one text."""
+    counts = Counter(value for value in values if isinstance(value, str))
+    if (mark := separator_in(counts)) is not None:
+        joined = next(value for value in counts if mark in value)
+        seem = f"labels such as {safe_repr(joined)} look like several with {mark!r} between them"
+        warnings.warn(f"{seem}, and count as one each; separator={mark!r} reads them as several", stacklevel=4)
 
 
 def _distinct(labelled: LabelledTexts, what: str) -> tuple[LabelledTexts, list[str]]:
