@@ -546,11 +546,14 @@ def test_the_winner_of_each_number_is_named_with_those_that_may_be_as_good(tmp_p
         return scored({"accuracy": draw < right[cell["method"], cell["labels"]]})
 
     options = ReportOptions(winners=True)
-    factors = {"method": ["a", "b", "c"], "labels": [8, 16]}
+    factors = {"method": ["c", "a", "b"], "labels": [8, 16]}
     report = Study(factors, evaluate, tmp_path, options=options).run()
     first, second = report.winners
     assert {first.name, *first.equal} == {"a", "b"} and (second.name, second.equal) == ("a", [])
-    assert report.finding == best_by_number(report.winners, "labels")
+    assert report.finding == f"{best_by_number(report.winners, 'labels')} {second.sentence('labels')}"
+    pairs = [(x.first, x.second, x.where["labels"]) for x in report.effects]
+    assert pairs.count(("b", "a", 16)) == 1, "the best and the second"
+    assert len(pairs) == len({*pairs})
     winners = [Winner(number=8, name="a", value=0.5, equal=["b"]), Winner(number=16, name="a", value=0.9, equal=[])]
     winners += [Winner(number=32, name="c", value=0.95, equal=["a"])]
     assert best_by_number(winners, "labels") == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from glassformer.cli.app import main
 from glassformer.data.rows import write_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels import METHODS, LabelledTexts, Method
+from glassformer.few_labels.curves import measured_curves
 from glassformer.files.schema import Schema
 from glassformer.studies.few_labels import ANSWERS, FewLabelsEvaluator, few_labels, few_labels_study
 from glassformer.studies.options import FewLabelsOptions
@@ -93,7 +95,7 @@ def options(tmp_path: Path, encoder: Path, rows: Sequence[dict[str, Any]], **oth
 
 def test_methods_are_compared_on_the_same_slices(tmp_path: Path, encoder: Path) -> None:
     test = [
-        {"text": f"an {'time' if i % 2 else 'fruit'} {i} flies", "label": "time" if i % 2 else "fruit"}
+        {"text": f"an {'time' if i % 2 else 'fruit'} {i} flies{' away' * 50}", "label": "time" if i % 2 else "fruit"}
         for i in range(20)
     ]
     given = options(tmp_path, encoder, numbered(40), test=[written(tmp_path / "test.csv", test)])
@@ -109,7 +111,10 @@ def test_methods_are_compared_on_the_same_slices(tmp_path: Path, encoder: Path) 
     # the other rows of the pool are unlabelled texts, and no test row is
     assert {*FITTED[0][0]} | {*FITTED[0][1]} == {row["text"] for row in numbered(40)}
     assert [x.sentence("labels") for x in report.winners][-1] == "With 8 labels, words is best (1.000), beyond chance."
-    assert report.finding == "Best: words with 4 and 8 labels (1.000, beyond chance)."
+    assert report.examples and all(len(x.text) <= 200 and x.text.endswith("…") for x in report.examples)
+    assert report.finding == (
+        "Best: words with 4 and 8 labels (1.000, beyond chance). With 8 labels, words is best (1.000), beyond chance."
+    )
     assert StudyReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.examples[0].outputs == {"blind": "fruit", "words": "time"} and "flies" in report.examples[0].text
     assert any("blind" in line.name for chart in report.charts()[:1] for line in chart.lines)  # type: ignore[union-attr]
@@ -275,6 +280,16 @@ def test_labels_that_look_like_several_are_warned_of(tmp_path: Path, encoder: Pa
     rows = [{"text": f"a {i}", "label": ("x|y", "x", "y", "y|z")[i % 4]} for i in range(24)]
     with pytest.warns(UserWarning, match=r"such as 'x\|y' look like several with '\|' between them, and count as one"):
         few_labels_study(None, options(tmp_path, encoder, rows))
+
+
+def test_the_plan_of_a_new_study_says_how_long_that_took_on_other_data(tmp_path: Path, encoder: Path) -> None:
+    given = options(tmp_path, encoder, numbered(40), methods=["contrastive", "words"], labels=[8, 16], seeds=[0])
+    study = few_labels_study(None, given)
+    curves = measured_curves()
+    minutes = math.ceil(4 * curves.seconds(["contrastive"], [8, 16]) / 60)
+    assert study.plan([0]).remarks() == [
+        f"to evaluate: 4 cells; about {minutes} min for 2 of them, as it took on other data"
+    ]
 
 
 def test_a_class_that_only_the_test_has_is_noted(tmp_path: Path, encoder: Path) -> None:

@@ -24,10 +24,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from glassformer.data.sequence import InMemoryRows, RowSequence
+from glassformer.data.sequence import InMemoryRows, RowSequence, shorten
 from glassformer.data.splits import leaks, slices, split
 from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels.active_learning import Strategy, choose_texts
+from glassformer.few_labels.curves import measured_curves
 from glassformer.few_labels.method import Method, Setting, find_method, make_method
 from glassformer.few_labels.reading import TextRows, kind_of_labels, sampled_texts, text_rows
 from glassformer.few_labels.row_facts import separator_in
@@ -59,6 +60,8 @@ ALL_TESTED_BELOW = 400
 """Labelled rows below which every one is a test row, by cross-validation: a share of them would be too few."""
 TEST_SHARE = 0.25
 MAX_EXAMPLES = 40
+MAX_TEXT = 200
+"""Characters of a text that a table of rows shows."""
 LEAST_LABELS = 4
 Sizes = Annotated[
     list[int],
@@ -324,15 +327,22 @@ class FewLabelsEvaluator(Evaluator):
             if seconds is not None:
                 by_method.setdefault(cell[METHOD], []).append(seconds)
         expected = {name: float(np.mean(seconds)) for name, seconds in by_method.items()}
-        return PlannedStudy(
-            [
-                PlannedCell(
-                    str(cell), cell.seed, finished=seconds is not None,
-                    seconds=expected.get(cell[METHOD]) if seconds is None else seconds,
-                )
-                for cell, seconds in zip(cells, took, strict=True)
-            ]
-        )  # fmt: skip
+        if expected:
+            times = [expected.get(cell[METHOD]) if x is None else x for cell, x in zip(cells, took, strict=True)]
+        else:
+            times = [self._measured_seconds(cell) for cell in cells]
+        planned = [
+            PlannedCell(str(cell), cell.seed, finished=x is not None, seconds=seconds)
+            for cell, x, seconds in zip(cells, took, times, strict=True)
+        ]
+        return PlannedStudy(planned, basis="as finished ones took" if expected else "as it took on other data")
+
+    def _measured_seconds(self, cell: Cell) -> float | None:
+        """What such a cell took on other data; None = that was not measured."""
+        named, folds = self.plan.named[cell[METHOD]], 1 if self.rows.test is not None else self.plan.folds
+        if cell[LABELS] is None:
+            return None
+        return folds * measured_curves().seconds([str(named.method)], [cell[LABELS]]) or None
 
     def check(self, cells: Sequence[Cell]) -> str:
         lacking = [
@@ -512,7 +522,10 @@ class FewLabelsEvaluator(Evaluator):
         rows.sort(key=lambda x: -x[0])
         for _, text, label, outputs in rows[:MAX_EXAMPLES]:
             yield Example(
-                test_set=f"the test with {size or 0} labels", reference=label, outputs=outputs, text=text[:200]
+                test_set=f"the test with {size or 0} labels",
+                reference=label,
+                outputs=outputs,
+                text=shorten(text, MAX_TEXT),
             )
 
 

@@ -23,7 +23,7 @@ from glassformer.files.schema import Schema
 from glassformer.reports.charts import Axis, Chart, Point, Series, SeriesLine, TradeOff
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report
-from glassformer.reports.table import IntervalCell, Table, amount, clock, number
+from glassformer.reports.table import IntervalCell, Table, amount, clock, hours_and_minutes, number
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
 from glassformer.tasks.metrics.metric import Interval
 
@@ -138,10 +138,12 @@ class PlannedStudy(Report, kind="planned-study", version=2):
 
     trainings: or other cells
     test_sets: name → rows that each is evaluated on
+    basis: what the times are read off
     """
 
     trainings: list[PlannedCell]
     test_sets: dict[str, int] = field(default_factory=dict)
+    basis: str = "as finished ones took"
 
     def tables(self) -> list[Table]:
         """A row a training, or another cell."""
@@ -165,7 +167,7 @@ class PlannedStudy(Report, kind="planned-study", version=2):
         )
         if not self.test_sets:
             known = [x.seconds for x in left if x.seconds is not None]
-            about = f"; about {math.ceil(sum(known) / 60)} min for {len(known)} of them, as finished ones took"
+            about = f"; about {hours_and_minutes(sum(known))} for {len(known)} of them, {self.basis}"
             return [f"to evaluate: {counted(len(left), 'cell')}{about if known else ''}", *refused]
         rows, tokens = sum(self.test_sets.values()), amount(sum(x.counts["tokens"] for x in left))
         to_train = f"to train: {tokens} tokens; then each is evaluated on {rows:,} rows of {', '.join(self.test_sets)}"
@@ -603,7 +605,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if own := self.facts.get("finding"):
             return str(own)
         if self.winners:
-            return best_by_number(self.winners, str(self.over))
+            last = self.winners[-1].sentence(str(self.over))
+            return f"{best_by_number(self.winners, str(self.over))} {last}"
         return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
 
     def remarks(self) -> list[str]:

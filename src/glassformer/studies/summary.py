@@ -90,6 +90,10 @@ class _Group:
         )
 
 
+_Pair = tuple[Sequence[str], _Group, _Group]
+"""The factors that two combinations differ in, and these: before, after."""
+
+
 def study_report(
     factors: Factors, cells: Mapping[str, tuple[Cell, CellResult]], planned: int, options: ReportOptions
 ) -> StudyReport:
@@ -107,7 +111,9 @@ def study_report(
         for group in groups.values()
     ]
     over = options.over or next((name for name, levels in factors.items() if is_scale(levels)), None)
-    winners = _winners(list(groups.values()), over, metric, options) if options.winners and over else []
+    winners, closest = _winners(list(groups.values()), over, metric, options) if options.winners and over else ([], [])
+    known = [{id(before), id(after)} for _, before, after in pairs]
+    pairs += [pair for pair in closest if {id(pair[1]), id(pair[2])} not in known]
     several = len({cell.seed for cell, _ in cells.values()}) > 1
     return StudyReport(
         winners=winners,
@@ -177,12 +183,17 @@ def _beyond(group: _Group, groups: Sequence[_Group], metric: str, options: Repor
     return _difference(line, group, metric, options.intervals)[0]
 
 
-def _winners(groups: Sequence[_Group], over: str, metric: str, options: ReportOptions) -> list[Winner]:
+def _winners(
+    groups: Sequence[_Group], over: str, metric: str, options: ReportOptions
+) -> tuple[list[Winner], list[_Pair]]:
     """For each number that several have the best combination, and those whose paired difference to it may be chance.
+
+    Returns: those, and for each number the pair of the second best and the best: factors, before, after.
 
     Combinations to which the factor does not apply are compared at each number.
     """
     numbers = sorted({n for x in groups if isinstance(n := x.levels[over], int | float)})
+    pairs = list[_Pair]()
     winners, sign = list[Winner](), 1 if greater_is_better(metric) else -1
     for number in numbers:
         there = [x for x in groups if x.levels[over] in (number, None)]
@@ -191,11 +202,15 @@ def _winners(groups: Sequence[_Group], over: str, metric: str, options: ReportOp
         best = max(there, key=lambda x: sign * x.mean(metric))
         names = {id(x): label_of({name: level for name, level in x.levels.items() if name != over}) for x in there}
         others = [x for x in there if x is not best]
+        second = max(others, key=lambda x: sign * x.mean(metric))
+        differ = [name for name in best.levels if name != over and best.levels[name] != second.levels[name]]
+        if best.rows == second.rows:
+            pairs.append((differ, second, best))
         equal = [x for x in others if not _difference(x, best, metric, options.intervals)[0].leaves_out_zero]
         winners.append(
             Winner(number=number, name=names[id(best)], value=best.mean(metric), equal=[names[id(x)] for x in equal])
         )
-    return winners
+    return winners, pairs
 
 
 def _comparisons(factors: Factors, options: ReportOptions) -> list[list[str]]:
@@ -208,9 +223,7 @@ def _comparisons(factors: Factors, options: ReportOptions) -> list[list[str]]:
     return [*([name] for name in compare), *together]
 
 
-def _compared(
-    groups: Sequence[_Group], factors: Factors, options: ReportOptions
-) -> Iterator[tuple[Sequence[str], _Group, _Group]]:
+def _compared(groups: Sequence[_Group], factors: Factors, options: ReportOptions) -> Iterator[_Pair]:
     """Pairs that differ in one factor, and in all together where each has two levels: factors, before, after."""
     for names in _comparisons(factors, options):
         first = [x for x in groups if all(x.levels[name] == factors[name][0] for name in names)]
