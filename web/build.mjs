@@ -27,7 +27,8 @@ const targets = {
   // The charts of series, which need uPlot, trade-offs, matrices, rows and tables to search in are bundles of their own: not every
   // report has some. Their JSX makes elements by itself, without Preact.
   reports: {
-    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", matrix: "src/report/matrix.tsx", rows: "src/report/rows.tsx", browse: "src/report/browse.tsx", served: "src/report/served.ts", page: "src/report/page.css" },
+    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", matrix: "src/report/matrix.tsx", rows: "src/report/rows.tsx", browse: "src/report/browse.tsx", served: "src/report/served.ts", page: "src/report/page.css", kernel: "src/cell/kernel.ts" },
+    modules: { cell: "src/cell/widget.ts" }, // what a notebook imports
     shell: [],
     jsx: { jsx: "automatic", jsxImportSource: "preact" },
     alias: { "preact/jsx-runtime": "./src/report/dom.ts" },
@@ -67,15 +68,13 @@ function licences(metafile) {
   return ["The page holds code of these packages.\n", ...parts].join(`\n${"-".repeat(72)}\n\n`);
 }
 
-async function make({ entryPoints, shell, alias, jsx }) {
-  const result = await build({
+async function make({ entryPoints, modules = {}, shell, alias, jsx }) {
+  const options = {
     absWorkingDir: web,
-    entryPoints,
     outdir: "static",
     bundle: true,
     alias,
     minify: true,
-    format: "iife",
     target: "es2022",
     ...jsx,
     charset: "utf8",
@@ -83,10 +82,12 @@ async function make({ entryPoints, shell, alias, jsx }) {
     metafile: true,
     plugins: [viewsPlugin(web)],
     write: false,
-  });
+  };
+  const result = await build({ ...options, entryPoints, format: "iife" });
+  const imported = await build({ ...options, entryPoints: modules, format: "esm" });
   const files = Object.fromEntries(shell.map((name) => [name, readFileSync(join(web, name))]));
   files["THIRD_PARTY.txt"] = Buffer.from(licences(result.metafile));
-  for (const { path, contents } of result.outputFiles) files[path.split(sep).pop()] = Buffer.from(contents);
+  for (const { path, contents } of [...result.outputFiles, ...imported.outputFiles]) files[path.split(sep).pop()] = Buffer.from(contents);
   const hashes = Object.fromEntries(Object.keys(files).sort().map((name) => [name, sha256(files[name])]));
   files["manifest.json"] = Buffer.from(`${JSON.stringify({ source: sourceHash(), files: hashes }, null, 2)}\n`);
   return files;

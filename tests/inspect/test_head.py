@@ -164,7 +164,7 @@ def test_a_query_that_is_not_there(row: object) -> None:
         head.probs(row)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rows", ["time", 1.5, ["a"], [0.5]])
+@pytest.mark.parametrize("rows", [1.5, ["a"], [0.5]])
 def test_rows_that_are_no_numbers(rows: object) -> None:
     head = session_of("bert").head(0, 0)
     for read in (head.probs, head.scores, head.z, head.weighted):
@@ -251,6 +251,17 @@ def test_a_notebook_shows_the_map() -> None:
     wide = replace(head, q=head.q.repeat(20, 1), k=head.k.repeat(20, 1), v=head.v.repeat(20, 1))
     (table,) = wide.tables()
     assert len(table.rows) == 32 and f"of {len(wide.q)} × {len(wide.k)} weights" in table.caption
+
+
+def test_a_row_is_named_by_its_token() -> None:
+    head = replace(session_of("bert").head(1, 2), tokens=(["time", "flies", "time"] + ["."] * (T - 3), ["a"] * T))
+    assert torch.equal(head.probs("time"), head.probs([0, 2])) and head.scores("flies").shape == (1, T)
+    (table,) = head.tables()
+    assert table.headings[1] == "a" and [row[0] for row in table.rows[:3]] == ["time", "flies", "time"]
+    with pytest.raises(DataError, match=r"no query 'tme'; nearest: 'time'; its queries are time, flies"):
+        head.probs("tme")
+    with pytest.raises(DataError, match="its tokens are not known"):
+        replace(head, tokens=((), ())).probs("time")
 
 
 def test_repr_says_where_it_stands() -> None:

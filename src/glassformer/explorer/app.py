@@ -30,7 +30,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, json_errors
-from glassformer.explorer.registry import openapi, request_of, tabs
+from glassformer.explorer.registry import has_report_views, openapi, request_of
 from glassformer.explorer.requests import (
     BranchRequest,
     FrameRequest,
@@ -57,18 +57,26 @@ def build(
     texts: Sequence[str],
     extra_routes: Sequence[Route] = (),
 ) -> ASGIApp:
-    """The application.
+    """The application as it is served: the files of the page too, and access control.
+
+    Args:
+        token: access token required by /api.
+        others: as `application`.
+    Raises: PageMissingError: this installation lacks the page's files.
+    """
+    return Guard(application(jobs, texts, [*static_routes(), *extra_routes]), token)
+
+
+def application(jobs: ViewJobs, texts: Sequence[str], extra_routes: Sequence[Route] = ()) -> ASGIApp:
+    """What a page asks for, for those who may ask it.
 
     Args:
         jobs: the views of the page, its sessions and generation traces.
-        token: access token required by /api.
         texts: the texts of a request that names none.
-        extra_routes: further routes to serve alongside the explorer, behind the same access control.
-    Raises: PageMissingError: this installation lacks the page's files.
+        extra_routes: further routes alongside.
     """
     runs, traces = jobs.runs, jobs.traces
     routes = [
-        *static_routes(),
         Route("/api/runs", json_errors(_runs(runs, tuple(texts))), methods=["POST"]),
         Route("/api/view/{name}", json_errors(_view(jobs)), methods=["POST"]),
         Route("/api/frame", json_errors(_frame(jobs))),
@@ -77,7 +85,7 @@ def build(
         *generation_routes(runs, traces, texts[0]),
         *extra_routes,
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
+    return Starlette(routes=routes, exception_handlers={HTTPException: http.http_error})
 
 
 def static_routes(program: str = "app", path: str = "/") -> list[Route]:
@@ -92,7 +100,7 @@ def static_routes(program: str = "app", path: str = "/") -> list[Route]:
     for kind in ("css", "js"):
         files["index.html"] = files["index.html"].replace(f"/app.{kind}".encode(), f"/{program}.{kind}".encode())
     # Views of plug-ins are drawn by the program of reports.
-    if program == "app" and any(tab.title for tab in tabs().values()):
+    if program == "app" and has_report_views():
         style, script = report_files(None)
         files["reports.css"], files["reports.js"] = style.encode(), script.encode()
         files["index.html"] = files["index.html"].replace(

@@ -6,7 +6,7 @@ import builtins
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.embedding_page import PageMap
-from glassformer.explorer.registry import tabs
+from glassformer.explorer.registry import has_report_views, tabs
 from glassformer.explorer.server import Explorer, LocalPage, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
@@ -23,13 +23,16 @@ from glassformer.explorer.standalone_page import (
     StandalonePage,
     generation_page,
     notebook_frame,
+    page_around,
 )
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
+from glassformer.inspect.head import AttentionHead
+from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
 from glassformer.reports.page import check_html_path, command_line
-from glassformer.reports.report import InNotebook
-from glassformer.reports.table import byte_amount
+from glassformer.reports.report import Display, InNotebook, LivePage
+from glassformer.reports.table import Table, byte_amount
 
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
@@ -95,7 +98,7 @@ class InitialView:
         for name, value, allowed in (("view", self.view, tabs()), ("theme", self.theme, THEMES)):
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} is {safe_repr(value)}; allowed: {', '.join(allowed)}")
-        for number in [*([] if self.layer is None else [self.layer]), *self._heads]:
+        for number in [*([] if self.layer is None else [self.layer]), *self.head_list]:
             if not is_int(number):
                 raise ConfigError(f"layers and heads are counted from 0; got {safe_repr(number)}")
         if self.options is not None and self.view != "generate":
@@ -107,7 +110,7 @@ class InitialView:
         check_view(self.view, facts, texts)
         for name, count, numbers in (
             ("layer", facts.layers, [] if self.layer is None else [self.layer]),
-            ("head", facts.heads, self._heads),
+            ("head", facts.heads, self.head_list),
         ):
             if numbers and max(numbers) >= count:
                 raise ConfigError(f"{name} is {max(numbers)}; the model has {count}, counted from 0 to {count - 1}")
@@ -131,7 +134,7 @@ class InitialView:
         parameters = {
             "view": self.view,
             "l": self.layer,
-            "h": ",".join(map(str, self._heads)) or None,
+            "h": ",".join(map(str, self.head_list)) or None,
             "theme": self.theme,
             "em": self.projection,
             "tour": self.tour,
@@ -142,7 +145,7 @@ class InitialView:
         return urlencode({"v": 1, **state}, safe=",") if state else ""
 
     @property
-    def _heads(self) -> Sequence[int]:
+    def head_list(self) -> Sequence[int]:
         return [self.heads] if isinstance(self.heads, int) else self.heads or ()
 
 
@@ -175,7 +178,12 @@ class Look(LocalPage, InNotebook):
         self._written_to: str | None = None
         if self.start.view == "generate":
             self._check_can_generate()
-        self.run: SessionRun = runs.begin(self.texts)
+        self.run  # noqa: B018 # begin at once
+
+    @property
+    def run(self) -> SessionRun:
+        """The forward pass: running, finished, or, where it was evicted, begun again."""
+        return self.explorer.runs.begin(self.texts)
 
     @property
     def session(self) -> Session:
@@ -318,6 +326,30 @@ class Look(LocalPage, InNotebook):
         self.start.check_saved()
         return notebook_frame(str(self._page(None, NOTEBOOK_BYTES, self._python())))
 
+    def live_page(self) -> LivePage:
+        """The page in a cell, in which the texts can be changed."""
+        return LivePage(
+            html=lambda dark: "".join(page_around(reports=has_report_views(), start=self._start_in(dark))),
+            still=self._still,
+            app=self.explorer.cell_app(self.texts),
+            released=self.explorer.runs.forget,
+        )
+
+    def _still(self) -> str:
+        """The head that the page opens with, as the table that a notebook is saved with."""
+        session, start = self.session, self.start
+        found = next(iter(findings(session)), None)
+        if found is None or start.layer is not None or start.head_list:
+            head, line = session.head(start.layer or 0, next(iter(start.head_list), 0), next(iter(session.maps))), ""
+        else:
+            head, line = session.head(found.layer, found.head, found.map), found.sentence
+        return StillPage(line, head).notebook_html()
+
+    def _start_in(self, dark: bool) -> str:
+        """The initial state in a cell, which has the notebook's theme."""
+        start = self.start.fragment or "v=1"
+        return start if self.start.theme or not dark else f"{start}&theme=dark"
+
     def _python(self) -> str:
         """The call that shows this page in a notebook."""
         start = self.start
@@ -325,6 +357,22 @@ class Look(LocalPage, InNotebook):
         given = {name: getattr(start, name) for name in ("view", "layer", "heads", "theme", "options")}
         arguments = [f"{name}={value!r}" for name, value in given.items() if value is not None]
         return f"model.look({', '.join([repr(texts), *arguments])})"
+
+
+@dataclass(frozen=True)
+class StillPage(Display):
+    """What a notebook is saved with, and is seen of a page where no kernel runs: a head's map.
+
+    caption: what it shows
+    """
+
+    caption: str
+    head: AttentionHead
+    notes: Sequence[str] = ("Run the cell for the page, in which the text can be changed.",)
+
+    def tables(self) -> list[Table]:
+        """The map."""
+        return [replace(table, caption=f"{self.head.caption} {table.caption}") for table in self.head.tables()]
 
 
 def _text_list(texts: str | Sequence[str]) -> list[str]:

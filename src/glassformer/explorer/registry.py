@@ -196,6 +196,11 @@ def tabs() -> dict[str, Tab]:
     return {**TABS, **{name: view.tab for name, view in VIEWS.items() if view.tab is not None}}
 
 
+def has_report_views() -> bool:
+    """Whether plug-ins have views that the program of reports draws."""
+    return any(tab.title for tab in tabs().values())
+
+
 @dataclass(frozen=True)
 class Reading:
     """The frame of a view, and the request that it answers."""

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from glassformer.errors import ConfigError
-from glassformer.explorer.app import build
+from glassformer.explorer.app import application, build
 from glassformer.explorer.embeddings import EmbeddingMaps
 from glassformer.explorer.options import Port
 from glassformer.explorer.scene import ViewJobs
@@ -159,8 +159,9 @@ def has_display() -> bool:
 
 def in_notebook() -> bool:
     """Whether this process is the kernel of a notebook, whose output is saved with it."""
-    ipython = sys.modules.get("IPython")
-    return getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
+    ipython, marimo = sys.modules.get("IPython"), sys.modules.get("marimo")
+    in_jupyter = getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
+    return in_jupyter or (marimo is not None and marimo.running_in_notebook())
 
 
 def open_browser(address: str) -> bool:
@@ -296,6 +297,10 @@ class Explorer:
             token: access token that it requires
         """
         return build(self.jobs, token, texts, sound_routes(self.runs, self.sounds, texts[0]))
+
+    def cell_app(self, texts: Sequence[str]) -> ASGIApp:
+        """The application of a page in a notebook, whose kernel sends the files; no one else can ask."""
+        return application(self.jobs, texts, sound_routes(self.runs, self.sounds, texts[0]))
 
     def close(self) -> None:
         """Cancel what runs in its threads. Finished sessions can still be saved."""

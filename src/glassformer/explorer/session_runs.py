@@ -360,6 +360,11 @@ class SessionRuns:
         """Run another job of the page, which ends with the passes."""
         self._jobs.start(job, lambda: None)
 
+    def forget(self) -> None:
+        """Drop the sessions that are not running: a text that is asked for again is run again."""
+        with self._lock:
+            self._runs = OrderedDict((id, run) for id, run in self._runs.items() if not run.finished)
+
     def stop(self) -> None:
         """Cancel running passes at the end of their block, and wait for their threads."""
         with self._lock:

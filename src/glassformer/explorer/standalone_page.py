@@ -47,6 +47,7 @@ from glassformer.reports.page import (
     content_security_policy,
     element,
     escape_script,
+    kernel_file,
     report_files,
     shown_path,
     write_page_parts,
@@ -78,12 +79,13 @@ def page_files() -> dict[str, bytes]:
     return contents
 
 
-def page_around(program: str = "app", *, reports: bool = False) -> tuple[str, str]:
+def page_around(program: str = "app", *, reports: bool = False, start: str | None = None) -> tuple[str, str]:
     """The HTML before and after the data of a standalone page: policy and style, and the program.
 
     Args:
         program: app, the explorer and the page of a transcription; or listen, the page of sounds
         reports: with the program of reports, which draws the views of plug-ins
+        start: in the cell of a notebook, where the program asks the kernel, the initial state, as a URL fragment
     Raises: PageMissingError: this installation lacks the page's files.
     """
     files = {name: content.decode() for name, content in page_files().items()}
@@ -94,8 +96,12 @@ def page_around(program: str = "app", *, reports: bool = False) -> tuple[str, st
     if reports:
         report_style, report_script = report_files(None)
         style, script = style + report_style, f"{report_script}\n{script}"
+    if start is not None:
+        script = f"{kernel_file()}\n{script}"
     script = escape_script(script)
     before, _, after = files["index.html"].partition(SCRIPT)
+    if start is not None:
+        before = before.replace("<html", f'<html data-start="{escape(start)}"', 1)
     before = before.replace("<head>", f"<head>\n{content_security_policy([style], [script])}")
     return before.replace(STYLE, element("style", style)), element("script", script) + after
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from glassformer.core.dot_product import attention_scores, softmax
 from glassformer.core.masks import AttentionPattern
-from glassformer.errors import DataError
+from glassformer.errors import DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
@@ -28,7 +28,7 @@ from glassformer.reports.table import Table
 TILE = 256
 """Rows and columns of a tile."""
 
-RowSelection = slice | int | Sequence[int] | Tensor | None
+RowSelection = slice | int | str | Sequence[int] | Tensor | None
 
 PositionBiasRows = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Queries [R, E], keys [S, E] and the positions of the queries among them [R] → position bias of a head. [R, S]"""
@@ -92,7 +92,7 @@ class AttentionHead(Display):
         head.scores(3), head.probs(3)           their row: one number a key [1, S]
         head.probs()                            the attention map [T, S]
 
-    `rows` selects queries: None = all, an index, a slice, or several indices.
+    `rows` selects queries: None = all, an index, a slice, several indices, or a token: wherever it stands.
 
     Args:
         q: queries, after rotary position embedding where the model has it. [T, E]
@@ -100,6 +100,7 @@ class AttentionHead(Display):
         projection: the columns of W_out that belong to this head. [D, E]
         cache: of tiles.
         bias_by_distance: the position bias depends on the distance of query and key alone.
+        tokens: of the queries and of the keys; none = they are named by their numbers.
     """
 
     map: str
@@ -116,6 +117,7 @@ class AttentionHead(Display):
     cache: LRUCache
     score_cap: float | None = None
     bias_by_distance: bool = True
+    tokens: tuple[Sequence[str], Sequence[str]] = ((), ())
 
     @property
     def caption(self) -> str:
@@ -127,9 +129,10 @@ class AttentionHead(Display):
         shown = min(len(self.q), SHOWN), min(len(self.k), SHOWN)
         weights = self.probs(slice(0, shown[0]))[:, : shown[1]].tolist()
         some = f"the first {shown[0]} × {shown[1]} of {len(self.q):,} × {len(self.k):,} weights"
-        rows = [[str(i), *(f"{x:.2f}" for x in row)] for i, row in enumerate(weights)]
+        queries, keys = (names[:n] or list(map(str, range(n))) for names, n in zip(self.tokens, shown, strict=True))
+        rows = [[query, *(f"{x:.2f}" for x in row)] for query, row in zip(queries, weights, strict=True)]
         whole = shown == (len(self.q), len(self.k))
-        return [Table(["", *map(str, range(shown[1]))], rows, "" if whole else some, shades=weights)]
+        return [Table(["", *keys], rows, "" if whole else some, shades=weights)]
 
     def products(self, rows: RowSelection = None) -> Tensor:
         """Dot products q · k, not scaled. [R, S]"""
@@ -217,6 +220,8 @@ class AttentionHead(Display):
     def _indices(self, rows: RowSelection) -> Tensor | slice:
         if rows is None or isinstance(rows, slice):
             return slice(None) if rows is None else rows
+        if isinstance(rows, str):
+            return self._places(rows)
         try:
             indices = torch.as_tensor([rows] if isinstance(rows, int) else rows, device=self.q.device)
         except (TypeError, ValueError, RuntimeError):
@@ -227,6 +232,15 @@ class AttentionHead(Display):
         if len(invalid):
             raise DataError(f"there is no query {int(invalid[0])}; the pass has queries 0 to {len(self.q) - 1}")
         return indices if len(indices) else indices.long()  # an empty list becomes a float tensor
+
+    def _places(self, token: str) -> Tensor:
+        """The queries that are this token. Raises: DataError: none is."""
+        queries = self.tokens[0]
+        places = [i for i, each in enumerate(queries) if each.strip() == token.strip()]
+        if not places:
+            shown = f"; its queries are {', '.join(queries[:SHOWN])}" if queries else ", and its tokens are not known"
+            raise DataError(f"this pass has no query {safe_repr(token)}{nearest(token, queries)}{shown}")
+        return torch.tensor(places, device=self.q.device)
 
     def _key_positions(self, rows: RowSelection) -> Tensor:
         """Positions of queries among the keys; the last query is at the position of the last key."""

@@ -187,7 +187,7 @@ class Session(Display):
         Raises: DataError: there is no such map, layer or head.
         """
         name, where = self._name(map), self.attention_layer(layer, map)
-        attention = where.attention
+        attention, about = where.attention, self.maps[name]
         H, K, E = attention.spec.heads, attention.spec.K, attention.spec.E
         _check_number("head", head, H)
         q, k, v = self.projections(layer, name)
@@ -208,6 +208,7 @@ class Session(Display):
             cache=self.cache,
             score_cap=attention.spec.score_cap,
             bias_by_distance=bias is None or bias.BY_DISTANCE,
+            tokens=(self._tokens(about.queries), self._tokens(about.keys)),
         )
 
     def projections(self, layer: int, map: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -354,6 +355,9 @@ class Session(Display):
         with torch.no_grad():
             q, k, v = layer.project(self._states[layer.query_tap], memory)
         return q[0], k[0], v[0]
+
+    def _tokens(self, stream: str) -> list[str]:
+        return [token.text for token in self.streams[stream]]
 
     def _name(self, map: str | None) -> str:
         return _check_name("map", map, self.maps)

@@ -235,6 +235,11 @@ def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 
 
+def kernel_file() -> str:
+    """The script of a page in the cell of a notebook, before its program: with it `fetch` asks the kernel."""
+    return _static("kernel.js")
+
+
 def _own_parts(report: Display) -> list[object]:
     """Charts, the browser of rows, and tables to search in: what has programs of its own."""
     return [*report.charts(), report.browser(), *(x for x in report.page_tables() if x.measure is not None)]

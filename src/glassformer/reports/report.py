@@ -23,13 +23,16 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import as_path, is_int, nan_from_null, null_for_nan, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
+from glassformer.files.lazy import imported
 from glassformer.reports.charts import Chart, Passages, RowBrowser
 from glassformer.reports.table import Table, shown_text
 
@@ -53,6 +56,22 @@ class Record:
         return {name: plain(getattr(self, name)) for name in self.KEYS or _fields(self)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class LivePage:
+    """A page in a cell, which asks the kernel (`integrations/anywidget.py`).
+
+    html: the page, of a dark notebook or of a light one
+    still: what is saved with the notebook, as HTML: what is seen where there is no kernel
+    app: the ASGI application that answers the requests of the page; None = it has none
+    released: called where no cell shows the page any more
+    """
+
+    html: Callable[[bool], str]
+    still: Callable[[], str]
+    app: Any = None
+    released: Callable[[], None] = lambda: None
+
+
 class InNotebook(ABC):
     """Base class of what shows itself at the end of a notebook's cell."""
 
@@ -62,8 +81,27 @@ class InNotebook(ABC):
     def notebook_html(self) -> str:
         """What a notebook shows of it, as HTML."""
 
+    def live_page(self) -> LivePage | None:
+        """Its page for the cell of a notebook whose kernel answers; None = it has none."""
+        return None
+
     def _repr_html_(self) -> str:
         return self.notebook_html()
+
+    def _ipython_display_(self) -> None:
+        """IPython calls it first. Raises: NotImplementedError: there is no widget, and IPython is to show the HTML."""
+        if (page := self._live_page()) is None:
+            raise NotImplementedError
+        imported("glassformer.integrations.anywidget:show")(page, repr(self))
+
+    def _display_(self) -> Any:
+        """marimo calls it first."""
+        if (page := self._live_page()) is None:
+            return imported("marimo:Html")(self.notebook_html())
+        return imported("glassformer.integrations.anywidget:CellWidget")(page)
+
+    def _live_page(self) -> LivePage | None:
+        return self.live_page() if find_spec("anywidget") else None
 
 
 class Display(InNotebook):

@@ -1,0 +1,168 @@
+"""A page in the cell of a notebook: the kernel sends the page, and answers what it asks, by messages alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from glassformer.explorer.binary_frames import decode
+from glassformer.explorer.look import InitialView, Look
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.integrations.anywidget import CellWidget
+from glassformer.model import Model, load
+from glassformer.reports.report import LivePage
+from tests.e2e.tiny_models import make_folder, word_tokenizer
+
+TEXT, OTHER = "time flies like an arrow", "fruit flies"
+WAIT = 20  # seconds, on a busy machine
+
+
+class Notebook:
+    """The front end's half of a widget: it sends messages as the frame does, and collects the kernel's."""
+
+    def __init__(self, page: LivePage) -> None:
+        self.widget = CellWidget(page)
+        self.received = list[tuple[dict[str, Any], bytes]]()
+        self.news = threading.Condition()
+        self.widget.send = self._take
+        self.last = 0
+
+    def _take(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
+        json.dumps(content)  # as the kernel sends it
+        with self.news:
+            self.received.append((content, b"".join(buffers or ())))
+            self.news.notify()
+
+    def send(self, **message: Any) -> None:
+        self.widget._handle_custom_msg({"view": "v", **message}, [])
+
+    def first(self, dark: bool = False) -> tuple[dict[str, Any], bytes]:
+        self.send(id=0, target="dark" if dark else "light")
+        return self.wait(lambda: next((x for x in self.received if x[0]["id"] == 0), None))
+
+    def wait(self, found: Callable[[], Any]) -> Any:
+        with self.news:
+            assert self.news.wait_for(lambda: found() is not None, WAIT), self.received
+            return found()
+
+    def ask(self, target: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and bytes of an answer."""
+        self.last += 1
+        method, id = "GET" if body is None else "POST", self.last
+        self.send(id=id, method=method, target=target, body="" if body is None else json.dumps(body))
+
+        def whole() -> list[tuple[dict[str, Any], bytes]] | None:
+            parts = [each for each in self.received if each[0]["id"] == id]
+            return parts if len(parts) > 1 and not parts[-1][0]["more"] else None
+
+        (head, _), *parts = self.wait(whole)
+        return head["status"], dict(head["headers"]), b"".join(content for _, content in parts)
+
+    def run(self, *texts: str) -> dict[str, Any]:
+        """The session of these texts."""
+        status, headers, content = self.ask("/api/runs", {"texts": list(texts)} if texts else {})
+        assert status == 200 and headers["content-type"] == "application/x-ndjson"
+        session: dict[str, Any] = json.loads(content.splitlines()[-1])["ready"]
+        return session
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = make_folder(tmp_path_factory.mktemp("model"), "bert")
+    word_tokenizer(framed=True).save(str(folder / "tokenizer.json"))
+    return load(folder)
+
+
+@pytest.fixture
+def shown(model: Model) -> Iterator[Look]:
+    page = Look(SessionRuns(model.session_factory()), [TEXT], InitialView(view="head", layer=0, heads=[0]))
+    yield page
+    page.close()
+
+
+def test_a_cell_asks_what_a_page_asks_and_opens_no_port(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "listen", None)  # whoever opens a port fails
+    notebook = Notebook(shown.live_page())
+    head, page = notebook.first(dark=True)
+    assert head["still"] == notebook.widget.model_id
+    assert (
+        b'<html data-start="v=1&amp;view=head&amp;l=0&amp;h=0&amp;theme=dark"' in page and b"token" not in page[:2000]
+    )
+    session = notebook.run()
+    assert session["texts"] == [TEXT]
+    row = {"s": session["id"], "map": "self", "layer": 0, "head": 0, "query": 2}
+    status, headers, content = notebook.ask("/api/view/row", row)
+    assert status == 200 and headers["content-type"] == "application/octet-stream"
+    assert decode(content).arrays["probs"].tolist() == shown.session.head(0, 0).probs(2)[0].tolist()
+    assert notebook.run(OTHER)["texts"] == [OTHER]
+    status, _, content = notebook.ask("/api/view/rwo", {})
+    assert status == 400 and "nearest: 'row'" in json.loads(content)["error"]
+    assert notebook.ask("/api/nothing")[0] == 404
+    status, _, content = notebook.ask(f"/api/page?s={session['id']}")
+    assert status == 200 and content.startswith(b"<!doctype html>")
+
+
+def test_no_trait_grows_with_what_is_shown(shown: Look) -> None:
+    notebook = Notebook(shown.live_page())
+    before = json.dumps(notebook.widget.get_state())
+    notebook.first()
+    notebook.run(OTHER)
+    after = json.dumps(notebook.widget.get_state())
+    assert after == before and len(after) < 5_000
+
+
+def test_what_is_not_waited_for_is_stopped_and_forgotten(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = Notebook(shown.live_page())
+    notebook.first()
+    run = shown.run
+    run.result()
+    turn = shown.explorer.runs._turn
+    with turn:  # passes wait
+        notebook.send(id=7, method="POST", target="/api/runs", body=json.dumps({"texts": [OTHER]}))
+        notebook.wait(lambda: next((x for x in notebook.received if x[0]["id"] == 7), None))
+        waiting = shown.explorer.runs.begin([OTHER])
+        notebook.send(id=7, stop=True)
+        assert waiting.wait(WAIT) and waiting.stopped
+    notebook.send(gone=True)
+    assert shown.run is not run, "the session was kept where no cell shows it"
+    assert shown.session.texts == (TEXT,)
+
+
+def test_a_page_that_cannot_be_made_is_said(capsys: Any) -> None:
+    def broken(dark: bool) -> str:
+        raise OSError("the disk is gone")
+
+    notebook = Notebook(LivePage(html=broken, still=str))
+    head, content = notebook.first()
+    assert head["failure"] == "OSError: the disk is gone" and not content
+
+
+def test_what_is_saved_is_a_still_picture_and_shows_no_key(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    from IPython import display
+
+    saved = list[tuple[Any, dict[str, Any]]]()
+    monkeypatch.setattr(display, "display", lambda *each, **options: saved.append((each[0], options)))
+    shown._ipython_display_()
+    (still, raw), (widget, _) = saved
+    assert isinstance(widget, CellWidget) and raw == {"raw": True}
+    assert still["text/plain"] == repr(shown) == f"Look({TEXT!r}: not served)"
+    html = still["text/html"]
+    assert html.startswith(f'<div data-glassformer="{widget.model_id}">') and "<script" not in html
+    assert "Attention of self layer 0 head 0" in html and "Run the cell" in html and ">arrow<" in html
+    assert len(html) < 20_000 and shown._token not in html
+
+
+def test_without_anywidget_the_page_is_in_its_frame(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.reports.report.find_spec", lambda name: None)
+    with pytest.raises(NotImplementedError):
+        shown._ipython_display_()
+    assert shown._repr_html_().startswith("<iframe ")
+
+
+def test_marimo_shows_the_widget(shown: Look) -> None:
+    assert isinstance(shown._display_(), CellWidget)
