@@ -39,7 +39,10 @@ def _as_ids(given: object) -> str:
     """How texts, or lists of numbers, become a tensor of ids."""
     listed = given if isinstance(given, (list, tuple)) else [given]
     texts = any(isinstance(each, str) for each in listed)
-    return "model(**model.tokenizer(text, return_tensors='pt'))" if texts else "torch.tensor([[…], […]])"
+    called = (
+        "model(**model.tokenizer(text, return_tensors='pt')); model.encode(text) and model.inspect(text) take texts"
+    )
+    return called if texts else "torch.tensor([[…], […]])"
 
 
 def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = None) -> None:

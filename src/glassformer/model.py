@@ -81,6 +81,8 @@ if TYPE_CHECKING:
 
 INNER = "network."
 MAX_LABELS = 8  # in a notebook; model.config.id2label has all
+OTHER_NAMES = {"display_mode": "theme=", "include_layers": "layer=", "html_action": "html="}
+"""Arguments of bertviz's calls, and those of `look` in their place."""
 ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
 
 if hasattr(os, "register_at_fork"):
@@ -609,40 +611,75 @@ class Model(nn.Module, InNotebook):
         return trace_generation(self, prompt, truncation=truncation)
 
     def look(
-        self, texts: str | Sequence[str], *, truncation: bool = False, corpus: str | Path | None = None, **options: Any
+        self,
+        texts: str | Sequence[str],
+        *,
+        view: str | None = None,
+        layer: int | None = None,
+        heads: int | Sequence[int] | None = None,
+        query: int | str | None = None,
+        key: int | str | None = None,
+        pair: Sequence[int] | None = None,
+        theme: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        html: str | Path | None = None,
+        port: int | None = None,
+        browser: bool | None = None,
+        block: bool | None = None,
+        truncation: bool = False,
+        corpus: str | Path | None = None,
+        codec: str | Path | None = None,
+        **unknown: Any,
     ) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
 
             model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
+            model.look("time flies", view="neuron", layer=4, heads=9, query="time", key="flies")     at this cell
             model.look("time flies", html="page.html")          one file that needs no server
 
         Serves a page on this machine and opens it; a script blocks until Ctrl-C, a shell does not. A notebook shows the
         page itself where the value ends a cell, and serves nothing unless `port`, `browser` or `block` is given.
 
         Args:
-            port: None = a free one
-            browser: open one; None = if there is a display
-            html: write the page to this file (self-contained) instead of serving it
-            truncation: cut long texts
             view: the name of a view
             layer, heads: the initial ones, from 0
-            corpus: an index's folder, to search in
-            options: with view="generate", which shows text generation: as in `generate`
+            query, key: the pinned tokens: numbers from 0, or texts
+            pair: of two texts, from which to which: (0, 1)
             theme: "light", "dark"; None = the system's
+            options: with view="generate", which shows text generation: as in `generate`
+            html: write the page to this file (self-contained) instead of serving it
+            port: None = a free one
+            browser: open one; None = if there is a display
             block: None = in a script
+            truncation: cut long texts
+            corpus: an index's folder, to search in
             codec: as in `inspect`
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
-        Raises: DataError: the texts are empty or too long. ConfigError: the port is taken.
-            UnsupportedError: the model has no attention.
+        Raises: DataError: the texts are empty or too long. ConfigError: the port is taken, or no such token.
+            UnsupportedError: the model has no attention. UnknownOptionError: another argument.
         """
         from glassformer.explorer import look
 
-        codec, known = options.pop("codec", None), list(signature(look).parameters)[2:]
-        for name in options:
-            if name not in known:
-                raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{nearest(name, known)}")
-        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec)
-        return look(factory, texts, **options)
+        known = [name for name, x in signature(Model.look).parameters.items() if x.kind is x.KEYWORD_ONLY]
+        for name in unknown:
+            hint = f"; it is {OTHER_NAMES[name]} here" if name in OTHER_NAMES else nearest(name, known)
+            raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{hint}; allowed: {', '.join(known)}")
+        return look(
+            self.session_factory(truncation=truncation, corpus=corpus, codec=codec),
+            texts,
+            view=view,
+            layer=layer,
+            heads=heads,
+            query=query,
+            key=key,
+            pair=pair,
+            theme=theme,
+            options=options,
+            html=html,
+            port=port,
+            browser=browser,
+            block=block,
+        )
 
     def session_factory(
         self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None

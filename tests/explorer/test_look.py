@@ -342,3 +342,20 @@ def test_every_view_is_named_by_the_option_and_by_the_docs() -> None:
 def test_an_unknown_option_names_the_nearest(models: dict[str, Model], name: str, near: str) -> None:
     with pytest.raises(ConfigError, match=rf"look\(…\) takes no '{name}'; nearest: {near}"):
         next(iter(models.values())).look("time flies", **{name: 8})
+
+
+def test_it_opens_at_a_cell(models: dict[str, Model], tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    look = models["bert"].look(TEXTS, html=file, view="neuron", layer=1, heads=0, query="time", key=3, pair=(0, 1))
+    tokens = [token.text for token in look.session.streams["text"]]
+    assert look.start.fragment == f"v=1&view=neuron&l=1&h=0&q={tokens.index('time')}&k=3&from=0&to=1"
+    assert Reader(file.read_text("utf-8")).session()["start"] == look.start.fragment
+    with pytest.raises(
+        ConfigError, match="query is 'tme', which is no token of this text; nearest: 'time'; its tokens are "
+    ):
+        models["bert"].look("time flies", html=file, query="tme")
+    with pytest.raises(ConfigError, match="key is 99; the text has 4 tokens, counted from 0 to 3"):
+        models["bert"].look("time flies", html=file, key=99)
+    for wrong, message in (({"query": 1.5}, "its number from 0, or its text"), ({"pair": (0, 2)}, "two of 0 and 1")):
+        with pytest.raises(ConfigError, match=message):
+            models["bert"].look("time flies", html=file, **wrong)

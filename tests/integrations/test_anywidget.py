@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer.explorer.binary_frames import decode
@@ -15,7 +16,10 @@ from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.integrations.anywidget import CellWidget
 from glassformer.model import Model, load
-from glassformer.reports.report import LivePage
+from glassformer.reports.charts import Series, SeriesLine
+from glassformer.reports.heat_map import HeatMap
+from glassformer.reports.report import Display, LivePage
+from glassformer.reports.table import Table
 from tests.e2e.tiny_models import make_folder, word_tokenizer
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies"
@@ -91,7 +95,8 @@ def test_a_cell_asks_what_a_page_asks_and_opens_no_port(shown: Look, monkeypatch
     head, page = notebook.first(dark=True)
     assert head["still"] == notebook.widget.model_id
     assert (
-        b'<html data-start="v=1&amp;view=head&amp;l=0&amp;h=0&amp;theme=dark"' in page and b"token" not in page[:2000]
+        b'<html data-theme="dark" data-start="v=1&amp;view=head&amp;l=0&amp;h=0"' in page
+        and b"token" not in page[:2000]
     )
     session = notebook.run()
     assert session["texts"] == [TEXT]
@@ -133,8 +138,28 @@ def test_what_is_not_waited_for_is_stopped_and_forgotten(shown: Look, monkeypatc
     assert shown.session.texts == (TEXT,)
 
 
-def test_a_page_that_cannot_be_made_is_said(capsys: Any) -> None:
-    def broken(dark: bool) -> str:
+class Losses(Display):
+    """A report with a chart."""
+
+    caption = "loss by step"
+
+    def tables(self) -> list[Table]:
+        return [Table(["step", "loss"], [["1", "2.0"], ["2", "1.0"]])]
+
+    def charts(self) -> list[Series]:
+        return [Series(title="Loss", x_label="step", lines=[SeriesLine("training", [1, 2], [2.0, 1.0])])]
+
+
+def test_a_report_with_charts_is_its_page_and_others_are_their_tables() -> None:
+    page = Losses().live_page()
+    assert page is not None and page.still() == Losses()._repr_html_() and "<td>2.0</td>" in page.still()
+    _, html = Notebook(page).first(dark=True)
+    assert html.startswith(b'<!doctype html>\n<html data-theme="dark" lang="en">') and b'data-report="report"' in html
+    assert HeatMap(np.eye(2)).live_page() is None
+
+
+def test_a_page_that_cannot_be_made_is_said() -> None:
+    def broken() -> str:
         raise OSError("the disk is gone")
 
     notebook = Notebook(LivePage(html=broken, still=str))

@@ -36,12 +36,15 @@ def look_at_model(
     check_texts(texts)
     if page.html is not None:
         check_html_path(page.html)
-    from glassformer.explorer.look import InitialView
+    from glassformer.explorer.look import InitialView, token_of
 
     written = generation_keywords(generation) or None
     with notes():  # of views of plug-ins that cannot be used
         view, layer, heads = page.view, page.layer, page.heads or None
-        start = InitialView(view=view, layer=layer, heads=heads, theme=page.theme, options=written)
+        query, key = token_of(page.query), token_of(page.key)
+        start = InitialView(
+            view=view, layer=layer, heads=heads, query=query, key=key, theme=page.theme, options=written
+        )
     if page.html is not None and page.view != "sound":  # of models over codes a file of its own
         start.check_saved()
     with spinner("loading the model"):

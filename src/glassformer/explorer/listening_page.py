@@ -32,7 +32,8 @@ from glassformer.explorer.standalone_page import (
     page_around,
 )
 from glassformer.reports.page import write_page_parts
-from glassformer.reports.report import InNotebook
+from glassformer.reports.report import InNotebook, LivePage
+from glassformer.reports.table import Table
 from glassformer.version import __version__
 
 RANGE = 8.0
@@ -107,9 +108,20 @@ class ListeningPage(InNotebook):
 
     def notebook_html(self) -> str:
         """The page in a frame."""
+        return notebook_frame(self._html())
+
+    def live_page(self) -> LivePage:
+        """The page in a cell; a notebook is saved with the names of its sounds."""
+        return LivePage(html=self._html, still=lambda: self._table().html())
+
+    def _html(self) -> str:
         if isinstance(self.examples, Iterator):
             self.examples = list(self.examples)  # the page may be shown again, or saved
-        return notebook_frame("".join(self.parts()))
+        return "".join(self.parts())
+
+    def _table(self) -> Table:
+        rows = [[x.title, ", ".join(sound.name for sound in x.sounds)] for x in self.examples]
+        return Table(["example", "sounds"], rows, f"{self.title}: run the cell to hear them", left=2)
 
 
 def _entry(example: SoundExample) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.registry import has_report_views, tabs
@@ -30,11 +30,13 @@ from glassformer.files import is_int, safe_repr
 from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
+from glassformer.inspect.tokens import Token
 from glassformer.reports.page import check_html_path, command_line
 from glassformer.reports.report import Display, InNotebook, LivePage
 from glassformer.reports.table import Table, byte_amount
 
 THEMES = ("light", "dark")
+MOST_NAMED = 32  # tokens that an error lists
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""
 EARLY_ERROR_SECONDS = 0.5
@@ -51,12 +53,17 @@ def look(
     view: str | None = None,
     layer: int | None = None,
     heads: int | Sequence[int] | None = None,
+    query: int | str | None = None,
+    key: int | str | None = None,
+    pair: Sequence[int] | None = None,
     theme: str | None = None,
     options: Mapping[str, Any] | None = None,
     block: bool | None = None,
 ) -> Look:
     """Visualise every attention head of one forward pass in a browser; see `Model.look`."""
-    start = InitialView(view=view, layer=layer, heads=heads, theme=theme, options=options)
+    start = InitialView(
+        view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme, options=options
+    )
     if html is not None:
         check_html_path(html)
         start.check_saved()
@@ -77,8 +84,10 @@ def look(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InitialView:
-    """Initial state of a page: its view, layer, heads, theme; None = the page's default.
+    """Initial state of a page: its view, layer, heads, cell, theme; None = the page's default.
 
+    query, key: the pinned tokens: their numbers, or their texts, wherever they stand first
+    pair: of two texts, the number of the one that attends and of the one that is attended to: (0, 1)
     options: generation options of the view "generate", as in `generate`.
     projection: of the view "embedding": pca, tsne or umap
     tour: step of the lesson, from 1
@@ -89,6 +98,9 @@ class InitialView:
     view: str | None = None
     layer: int | None = None
     heads: int | Sequence[int] | None = None
+    query: int | str | None = None
+    key: int | str | None = None
+    pair: Sequence[int] | None = None
     theme: str | None = None
     options: Mapping[str, Any] | None = None
     projection: str | None = None
@@ -101,6 +113,11 @@ class InitialView:
         for number in [*([] if self.layer is None else [self.layer]), *self.head_list]:
             if not is_int(number):
                 raise ConfigError(f"layers and heads are counted from 0; got {safe_repr(number)}")
+        for name, token in (("query", self.query), ("key", self.key)):
+            if not (token is None or isinstance(token, str) or is_int(token)):
+                raise ConfigError(f"{name} is {safe_repr(token)}; it must be a token: its number from 0, or its text")
+        if self.pair is not None and not (len(self.pair) == 2 and set(self.pair) <= {0, 1}):
+            raise ConfigError(f"pair is {safe_repr(self.pair)}; it must be two of 0 and 1, such as (0, 1)")
         if self.options is not None and self.view != "generate":
             raise ConfigError("options say how a text is written; they go with view='generate'")
         check_options(self.options or {})
@@ -114,6 +131,12 @@ class InitialView:
         ):
             if numbers and max(numbers) >= count:
                 raise ConfigError(f"{name} is {max(numbers)}; the model has {count}, counted from 0 to {count - 1}")
+
+    def at_tokens_of(self, session: Session) -> InitialView:
+        """With the numbers of its tokens. Raises: ConfigError: the first map of the session has no such token."""
+        about = next(iter(session.maps.values()))
+        query = _place("query", self.query, session.streams[about.queries])
+        return replace(self, query=query, key=_place("key", self.key, session.streams[about.keys]))
 
     def check_saved(self) -> None:
         """Raises: ConfigError: the view is another page where it is a file."""
@@ -135,6 +158,10 @@ class InitialView:
             "view": self.view,
             "l": self.layer,
             "h": ",".join(map(str, self.head_list)) or None,
+            "q": self.query,
+            "k": self.key,
+            "from": None if self.pair is None else self.pair[0],
+            "to": None if self.pair is None else self.pair[1],
             "theme": self.theme,
             "em": self.projection,
             "tour": self.tour,
@@ -178,7 +205,9 @@ class Look(LocalPage, InNotebook):
         self._written_to: str | None = None
         if self.start.view == "generate":
             self._check_can_generate()
-        self.run  # noqa: B018 # begin at once
+        run = self.run  # begun at once
+        if (self.start.query, self.start.key) != (None, None):
+            self.start = self.start.at_tokens_of(run.result())
 
     @property
     def run(self) -> SessionRun:
@@ -329,7 +358,7 @@ class Look(LocalPage, InNotebook):
     def live_page(self) -> LivePage:
         """The page in a cell, in which the texts can be changed."""
         return LivePage(
-            html=lambda dark: "".join(page_around(reports=has_report_views(), start=self._start_in(dark))),
+            html=lambda: "".join(page_around(reports=has_report_views(), start=self.start.fragment)),
             still=self._still,
             app=self.explorer.cell_app(self.texts),
             released=self.explorer.runs.forget,
@@ -338,30 +367,25 @@ class Look(LocalPage, InNotebook):
     def _still(self) -> str:
         """The head that the page opens with, as the table that a notebook is saved with."""
         session, start = self.session, self.start
-        found = next(iter(findings(session)), None)
-        if found is None or start.layer is not None or start.head_list:
+        finding = next(iter(findings(session)), None)
+        if finding is None or start.layer is not None or start.head_list:
             head, line = session.head(start.layer or 0, next(iter(start.head_list), 0), next(iter(session.maps))), ""
         else:
-            head, line = session.head(found.layer, found.head, found.map), found.sentence
+            head, line = session.head(finding.layer, finding.head, finding.map), finding.sentence
         return StillPage(line, head).notebook_html()
-
-    def _start_in(self, dark: bool) -> str:
-        """The initial state in a cell, which has the notebook's theme."""
-        start = self.start.fragment or "v=1"
-        return start if self.start.theme or not dark else f"{start}&theme=dark"
 
     def _python(self) -> str:
         """The call that shows this page in a notebook."""
         start = self.start
         texts = self.texts[0] if len(self.texts) == 1 else list(self.texts)
-        given = {name: getattr(start, name) for name in ("view", "layer", "heads", "theme", "options")}
+        given = {name: getattr(start, name) for name in ("view", "layer", "heads", "query", "key", "theme", "options")}
         arguments = [f"{name}={value!r}" for name, value in given.items() if value is not None]
         return f"model.look({', '.join([repr(texts), *arguments])})"
 
 
 @dataclass(frozen=True)
 class StillPage(Display):
-    """What a notebook is saved with, and is seen of a page where no kernel runs: a head's map.
+    """What a notebook is saved with, and shows of a page where no kernel runs: a head's map.
 
     caption: what it shows
     """
@@ -373,6 +397,26 @@ class StillPage(Display):
     def tables(self) -> list[Table]:
         """The map."""
         return [replace(table, caption=f"{self.head.caption} {table.caption}") for table in self.head.tables()]
+
+
+def token_of(text: str | None) -> int | str | None:
+    """A token as a command line names it: by its number, or by its text."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else text
+
+
+def _place(name: str, token: int | str | None, tokens: Sequence[Token]) -> int | None:
+    """The number of a token. Raises: ConfigError: there is no such one."""
+    texts = [each.text for each in tokens]
+    if isinstance(token, str):
+        if token in texts:
+            return texts.index(token)
+        raise ConfigError(
+            f"{name} is {safe_repr(token)}, which is no token of this text{nearest(token, texts)}; "
+            f"its tokens are {', '.join(texts[:MOST_NAMED])}"
+        )
+    if token is not None and not 0 <= token < len(texts):
+        raise ConfigError(f"{name} is {token}; the text has {len(texts)} tokens, counted from 0 to {len(texts) - 1}")
+    return token
 
 
 def _text_list(texts: str | Sequence[str]) -> list[str]:

@@ -47,6 +47,8 @@ class LookOptions(Serving):
     ] = None
     layer: Annotated[NonNegativeInt | None, Doc("Initial layer, from 0.")] = None
     heads: Annotated[Sequence[NonNegativeInt], Doc("Initial attention head, from 0; repeatable.")] = ()
+    query: Annotated[str | None, Doc("Initial token that attends: its number from 0, or its text.")] = None
+    key: Annotated[str | None, Doc("Initial token that is attended to, likewise.")] = None
     theme: Annotated[Literal["light", "dark"] | None, Doc("Colour theme: light or dark. Default: the system's.")] = None
     codec: Annotated[
         str | None,
@@ -75,21 +77,34 @@ class LookOptions(Serving):
     def check_run(self) -> None:
         """Raises: ConfigError: an option of the explorer, which goes with a text, where the page is that of a run."""
         self._refuse(
-            ("layers", "view", "layer", "heads", "theme", "corpus", "codec"),
+            ("layers", "view", "layer", "heads", "query", "key", "theme", "corpus", "codec"),
             "says how the explorer opens on a text; give a text, or leave it out for the run",
         )
 
     def check_report(self) -> None:
         """Raises: ConfigError: an option of the explorer or of a store, where the page is that of a report."""
         self._refuse(
-            ("layers", "cap_mb", "view", "layer", "heads", "theme", "corpus", "codec", "reader", "rerank"),
+            (
+                "layers",
+                "cap_mb",
+                "view",
+                "layer",
+                "heads",
+                "query",
+                "key",
+                "theme",
+                "corpus",
+                "codec",
+                "reader",
+                "rerank",
+            ),
             "is of the page of a model or a store, and this path is neither; leave it out",
         )
 
     def check_store(self) -> None:
         """Raises: ConfigError: an option of the explorer, where the page is that of a store of documents."""
         self._refuse(
-            ("layers", "cap_mb", "view", "layer", "heads", "corpus", "codec"),
+            ("layers", "cap_mb", "view", "layer", "heads", "query", "key", "corpus", "codec"),
             "is of the explorer of a model; leave it out for a store of documents",
         )
 

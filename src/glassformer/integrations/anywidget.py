@@ -52,20 +52,17 @@ class CellWidget(anywidget.AnyWidget):
         else:
             self._views.add(view)
             head = {"view": view, "id": message["id"]}
-            if message["id"] == 0:
-                answer = self._send_page(head, message["target"] == "dark")
-            else:
-                answer = self._answer(head, message)
+            answer = self._send_page(head, message["target"]) if message["id"] == 0 else self._answer(head, message)
             asyncio.run_coroutine_threadsafe(answer, _loop())
 
     def _stop(self, asked: tuple[str, int]) -> None:
         if (request := self._requests.get(asked)) is not None:
             _loop().call_soon_threadsafe(request.gone.set)
 
-    async def _send_page(self, head: Message, dark: bool) -> None:
-        """Answer the first request of a view."""
+    async def _send_page(self, head: Message, theme: str) -> None:
+        """Answer the first request of a view by the page, in the theme of the notebook."""
         try:
-            html = await asyncio.to_thread(self._page.html, dark)
+            html = (await asyncio.to_thread(self._page.html)).replace("<html", f'<html data-theme="{theme}"', 1)
         except Exception as error:
             self.send({**head, "failure": f"{type(error).__name__}: {error}"})
             raise

@@ -60,13 +60,13 @@ class Record:
 class LivePage:
     """A page in a cell, which asks the kernel (`integrations/anywidget.py`).
 
-    html: the page, of a dark notebook or of a light one
-    still: what is saved with the notebook, as HTML: what is seen where there is no kernel
+    html: the page
+    still: what is saved with the notebook, as HTML, for where there is no kernel
     app: the ASGI application that answers the requests of the page; None = it has none
     released: called where no cell shows the page any more
     """
 
-    html: Callable[[bool], str]
+    html: Callable[[], str]
     still: Callable[[], str]
     app: Any = None
     released: Callable[[], None] = lambda: None
@@ -151,6 +151,14 @@ class Display(InNotebook):
     def browser(self) -> RowBrowser | None:
         """Rows of its page, to be filtered by its matrix and its tables."""
         return None
+
+    def live_page(self) -> LivePage | None:
+        """Its page, where that has more than tables."""
+        if not any((*self.charts(), *self.passages(), self.browser())):
+            return None
+        return LivePage(
+            html=lambda: str(imported("glassformer.reports.page:report_page")(self)), still=self.notebook_html
+        )
 
     def notebook_html(self) -> str:
         """The tables, with what is above and below them."""

@@ -1,12 +1,13 @@
 """The page in a cell of a notebook, in a browser: its frame, its requests, and what it says where the kernel is silent.
 
-The notebook is a page of a few lines here; in real ones the same is driven by tests/integrations/test_notebooks.py.
+The notebook is a page of a few lines, which calls the widget as anywidget does.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -40,9 +41,9 @@ class Cell:
     """A cell of that notebook, which shows a page."""
 
     def __init__(self, page: Any, look: Look) -> None:
-        self.page, self.answers = page, list[tuple[dict[str, Any], list[str]]]()
+        self.page, self.answers = page, SimpleQueue[tuple[dict[str, Any], list[str]]]()  # filled in other threads
         self.widget = CellWidget(look.live_page())
-        self.widget.send = lambda content, buffers=(): self.answers.append(
+        self.widget.send = lambda content, buffers=(): self.answers.put(
             (content, [base64.b64encode(x).decode() for x in buffers])
         )
         self.asleep = False
@@ -53,8 +54,7 @@ class Cell:
         self.frame = page.frame_locator("iframe")
 
     def _taken(self) -> list[tuple[dict[str, Any], list[str]]]:
-        taken, self.answers = self.answers, []
-        return taken
+        return [self.answers.get() for _ in range(self.answers.qsize())]
 
     def line(self, text: str) -> None:
         """Wait for the line above the page."""

@@ -65,12 +65,10 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
     timer = 0;
     tell("");
   };
-  /** Ask for the page; what an earlier frame of this view still waited for is not answered any more. */
-  const open = () => {
+  /** Begin as another view: what this one still waited for is not answered any more. */
+  const renew = () => {
     if (view) model.send({ view, gone: true });
     view = Math.random().toString(36).slice(2);
-    port = null;
-    send({ id: 0, target: dark(el) ? "dark" : "light" });
   };
   const received = (content: Received, buffers: DataView<ArrayBuffer>[]) => {
     if (content.view !== view) return; // of another view of the same widget
@@ -91,7 +89,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   };
   frame.addEventListener("load", () => {
     if (!frame.srcdoc) return;
-    if (port) return open(); // a frame that was moved in the notebook begins anew
+    if (port) renew(); // a frame that is moved in the notebook loads its page again
     const channel = new MessageChannel();
     port = channel.port1;
     port.onmessage = ({ data }: MessageEvent<CellRequest>) => send(data);
@@ -100,7 +98,8 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   model.on("msg:custom", received);
   model.on("comm_live_update", ended);
   tell("Waiting for the kernel …");
-  open();
+  renew();
+  send({ id: 0, target: dark(el) ? "dark" : "light" });
   return () => {
     model.off("msg:custom", received);
     model.off("comm_live_update", ended);

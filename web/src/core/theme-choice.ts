@@ -9,8 +9,8 @@ const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 
 export const knownTheme = (text: string | null): Theme => THEMES.find((theme) => theme === text) ?? "auto";
 
-/** What was chosen last. */
-export const chosenTheme = (): Theme => knownTheme(storedItem("localStorage", NAME));
+/** That of the notebook whose cell the page is in, else what was chosen last. */
+export const chosenTheme = (): Theme => knownTheme(document.documentElement.dataset.theme ?? storedItem("localStorage", NAME));
 
 export const keepTheme = (theme: Theme): void => storeItem("localStorage", NAME, theme);
 
