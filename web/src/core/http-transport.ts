@@ -102,8 +102,8 @@ export class HttpTransport implements Transport {
 
   private async call(path: string, options: RequestInit = {}): Promise<Response> {
     const headers = { ...options.headers, ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
-    // One of several models has a path: /look/NAME, and its API is /api/look/NAME//…
-    const { pathname } = location, own = pathname === "/" ? "" : `${pathname}/`;
+    // One of several models has a path: /look/NAME, and its API is /api/look/NAME//…; a frame in a notebook has none.
+    const { pathname } = location, own = /^\/./.test(pathname) ? `${pathname}/` : "";
     const answer = await fetch(`/api${own}${path}`, { ...options, headers, cache: "no-store" }).catch(unreachable);
     if (!answer.ok) throw await errorOf(answer);
     return answer;
