@@ -90,7 +90,7 @@ def shown(model: Model) -> Iterator[Look]:
 
 
 def test_a_cell_asks_what_a_page_asks_and_opens_no_port(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket.socket, "listen", None)  # whoever opens a port fails
+    monkeypatch.setattr(socket.socket, "listen", None)  # opening a port fails
     notebook = Notebook(shown.live_page())
     head, page = notebook.first(dark=True)
     assert head["still"] == notebook.widget.model_id

@@ -129,9 +129,13 @@ class AttentionHead(Display):
         shown = min(len(self.q), SHOWN), min(len(self.k), SHOWN)
         weights = self.probs(slice(0, shown[0]))[:, : shown[1]].tolist()
         some = f"the first {shown[0]} × {shown[1]} of {len(self.q):,} × {len(self.k):,} weights"
-        queries, keys = (names[:n] or list(map(str, range(n))) for names, n in zip(self.tokens, shown, strict=True))
+        counts = len(self.q), len(self.k)
+        queries, keys = (
+            names[:n] if len(names) == count else list(map(str, range(n)))
+            for names, n, count in zip(self.tokens, shown, counts, strict=True)
+        )
         rows = [[query, *(f"{x:.2f}" for x in row)] for query, row in zip(queries, weights, strict=True)]
-        whole = shown == (len(self.q), len(self.k))
+        whole = shown == counts
         return [Table(["", *keys], rows, "" if whole else some, shades=weights)]
 
     def products(self, rows: RowSelection = None) -> Tensor:
