@@ -664,22 +664,11 @@ class Model(nn.Module, InNotebook):
         for name in unknown:
             hint = f"; it is {OTHER_NAMES[name]} here" if name in OTHER_NAMES else nearest(name, known)
             raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{hint}; allowed: {', '.join(known)}")
+        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec)
         return look(
-            self.session_factory(truncation=truncation, corpus=corpus, codec=codec),
-            texts,
-            view=view,
-            layer=layer,
-            heads=heads,
-            query=query,
-            key=key,
-            pair=pair,
-            theme=theme,
-            options=options,
-            html=html,
-            port=port,
-            browser=browser,
-            block=block,
-        )
+            factory, texts, view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme,
+            options=options, html=html, port=port, browser=browser, block=block,
+        )  # fmt: skip
 
     def session_factory(
         self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None

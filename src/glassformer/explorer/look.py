@@ -411,7 +411,7 @@ def _place(name: str, token: int | str | None, tokens: Sequence[Token]) -> int |
         if token in texts:
             return texts.index(token)
         raise ConfigError(
-            f"{name} is {safe_repr(token)}, which is no token of this text{nearest(token, texts)}; "
+            f"{name} is {safe_repr(token)}, which is no token of this text{nearest(token, dict.fromkeys(texts))}; "
             f"its tokens are {', '.join(texts[:MOST_NAMED])}"
         )
     if token is not None and not 0 <= token < len(texts):

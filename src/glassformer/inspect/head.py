@@ -243,7 +243,7 @@ class AttentionHead(Display):
         places = [i for i, each in enumerate(queries) if each.strip() == token.strip()]
         if not places:
             shown = f"; its queries are {', '.join(queries[:SHOWN])}" if queries else ", and its tokens are not known"
-            raise DataError(f"this pass has no query {safe_repr(token)}{nearest(token, queries)}{shown}")
+            raise DataError(f"this pass has no query {safe_repr(token)}{nearest(token, dict.fromkeys(queries))}{shown}")
         return torch.tensor(places, device=self.q.device)
 
     def _key_positions(self, rows: RowSelection) -> Tensor:
