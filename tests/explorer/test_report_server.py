@@ -46,6 +46,33 @@ def test_a_page_and_what_is_not_there() -> None:
             assert asked(server, path, Authorization="Bearer other")[0] == 401
 
 
+def test_an_open_page_is_told_what_is_new_and_nothing_else() -> None:
+    state, read = {"stamp": "1"}, list[str]()
+
+    def pages(path: str) -> list[Display]:
+        read.append(path)
+        return [Shown()]
+
+    with ReportServer(pages, stamp=lambda path: state["stamp"] + path) as server:
+        key = {"Authorization": f"Bearer {server.url.partition('token=')[2]}"}
+
+        def answer(tag: str) -> tuple[int, str | None]:
+            request = Request(f"{server.address}api/report/run/a", headers={**key, "If-None-Match": tag})
+            try:
+                with urlopen(request) as got:
+                    return got.status, got.headers["etag"]
+            except HTTPError as error:
+                return error.code, error.headers["etag"]
+
+        assert answer("") == (200, '"1run/a"') and answer('"1run/a"') == (304, '"1run/a"')
+        state["stamp"] = "2"
+        assert answer('"1run/a"') == (200, '"2run/a"') and read == ["run/a"] * 2, "the same is not read again"
+        with urlopen(f"{server.address}page.js") as program:
+            assert b"If-None-Match".lower() in program.read().lower()
+    with ReportServer(one_page([Shown()])) as server, urlopen(f"{server.address}page.js") as program:
+        assert b"report-news" not in program.read(), "a page that stays as it is does not look again"
+
+
 def test_models_have_an_explorer_each_and_the_last_few_are_kept(
     models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:

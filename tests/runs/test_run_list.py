@@ -13,8 +13,9 @@ from glassformer.errors import DataError
 from glassformer.reports.charts import Series
 from glassformer.reports.page import report_data, report_page
 from glassformer.reports.table import IntervalCell
-from glassformer.runs.folder import event_log_path
-from glassformer.runs.run_list import MAX_SETTINGS, RunList, find_runs, named_runs
+from glassformer.runs.folder import EventLog, event_log_path
+from glassformer.runs.run_list import MAX_SETTINGS, RunList, find_runs, named_runs, stamp
+from glassformer.tasks.metrics.metric import Interval
 from tests.runs.run_folders import make_run
 
 
@@ -99,6 +100,45 @@ def test_without_validations_the_training_loss_ranks(tmp_path: Path) -> None:
     assert runs.finding.startswith("Lowest training loss: ") and runs.best is not None and runs.best.name == "b"
     assert [run.name for run in runs.runs] == ["b", "a", "c"] and runs.runs[2].training_loss is None
     assert [chart.title for chart in runs.charts()] == ["Training loss"]
+
+
+@pytest.mark.parametrize(
+    ("paired", "said"),
+    [
+        (Interval(0.1, 0.02, 0.18), "on the same rows, its difference to the next, a, is +0.100 [+0.020, +0.180]."),
+        (
+            Interval(0.1, -0.02, 0.2),
+            "on the same rows, its difference to the next, a, is +0.100 [-0.020, +0.200], which may be chance.",
+        ),
+        (None, "the next, a, has 0.1 less."),
+    ],
+)
+def test_the_best_two_are_compared_on_their_rows(tmp_path: Path, paired: Interval | None, said: str) -> None:
+    make_run(tmp_path / "a", [0.5])
+    make_run(tmp_path / "b", [0.6])
+    make_run(tmp_path / "c", [0.1])
+    asked: list[tuple[str, str, str]] = []
+
+    def difference(best: Path, following: Path, metric: str) -> Interval | None:
+        asked.append((best.name, following.name, metric))
+        return paired
+
+    assert RunList.read(tmp_path, difference=difference).finding == f"Highest validation f1: 0.600, of b; {said}"
+    assert asked == [("b", "a", "f1")]
+
+
+def test_the_stamp_of_runs_is_another_one_where_something_was_written(tmp_path: Path) -> None:
+    for name in "ab":
+        make_run(tmp_path / name, ended=False)
+    first = stamp(find_runs(tmp_path))
+    assert stamp(find_runs(tmp_path)) == first
+    with EventLog(event_log_path(tmp_path / "a")) as log:
+        log.write("end", steps=20)
+    second = stamp(find_runs(tmp_path))
+    os.utime(event_log_path(tmp_path / "b"))  # it is written, or was a moment ago
+    third = stamp(find_runs(tmp_path))
+    make_run(tmp_path / "c", None)
+    assert len({first, second, third, stamp(find_runs(tmp_path))}) == 4
 
 
 def test_nothing_measured_yet_is_said(tmp_path: Path) -> None:

@@ -47,15 +47,16 @@ def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loadin
 
 def look_at_runs(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
     """The page of a folder of runs; where it is served, each of them has a page, and several have one together."""
-    from glassformer.evaluation.run_page import FolderPages
+    from glassformer.evaluation.run_page import FolderPages, paired_difference
     from glassformer.runs.run_list import RunList
 
     def runs() -> list[Display]:
         with progress_of("runs") as bar:
-            return [RunList.read(path, bar, address="" if page.html is not None else "/run/")]
+            address = "" if page.html is not None else "/run/"
+            return [RunList.read(path, bar, address=address, difference=paired_difference)]
 
     each = FolderPages(as_path(path, "folder"))
-    _show(runs, path, texts, page, json, each.pages, explored=each.explored)
+    _show(runs, path, texts, page, json, each.pages, explored=each.explored, stamp=each.stamp)
 
 
 def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:

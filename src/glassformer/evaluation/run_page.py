@@ -8,27 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from urllib.parse import quote
 
 from glassformer.errors import DataError, GlassformerError
+from glassformer.evaluation.compare.compare import compare
 from glassformer.evaluation.error_analysis.served import (
     evaluated_rows,
     explored_split,
     explorer_of,
     write_explorer_pages,
 )
-from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
+from glassformer.evaluation.evaluate import PREDICTIONS, EvaluationReport, beside_baselines
 from glassformer.evaluation.runs import EvaluatedSplit, saved_split
 from glassformer.explorer.report_server import ReportServer, one_page
 from glassformer.explorer.session_runs import SessionFactory
+from glassformer.files import read_json_object
+from glassformer.reports.charts import KeptModel
 from glassformer.reports.kinds import read_reports
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle, verdict
+from glassformer.runs.folder import MODEL, kept_steps
 from glassformer.runs.history import RunHistory, read_run
-from glassformer.runs.run_list import REPORT, named_runs
+from glassformer.runs.run_list import REPORT, find_runs, named_runs, stamp
+from glassformer.tasks.metrics.metric import Interval
 
+MAX_COMPARED_BYTES = 2_000_000_000
+"""Of the weights of models that are compared when a page is opened: their task computes the metrics."""
 FIRST_ROWS, LINKED_ROWS = 10, 5
 """Rows that are shown until one asks for all, and those with an explorer page next to a file."""
 NO_ROWS = "It has no rows yet: `glassformer evaluate RUN` predicts its validation rows, and shows them here."
@@ -82,14 +91,57 @@ def run_reports(
     """
     history = history or read_run(split.run.folder)
     errors = evaluated_rows(split, pages, explorer=explorer, first=FIRST_ROWS, whole=False)
-    curves = TrainingCurves([history], whole=False)
+    kept = [kept_model(split.run.folder, history, f"#{errors.title}")]
+    curves = TrainingCurves([history], whole=False, kept=kept)
     return [RunVerdict(split.report, history), errors, curves, RunSettings([history])]
+
+
+def kept_model(folder: Path, history: RunHistory, rows: str, group: str = "") -> KeptModel:
+    """The model that a run kept: that of its best validation, or of its last step.
+
+    Args:
+        rows, group: as of `KeptModel`
+    """
+    at = history.last if history.best is None else history.best
+    return KeptModel(at=at, rows=rows, states=[step for step in kept_steps(folder) if step != at], group=group)
 
 
 def serve_run(split: EvaluatedSplit, port: int | None = None) -> ReportServer:
     """Serve the page of a run next to the explorer. Raises: ConfigError: the port is taken."""
     reports = run_reports(split, explorer=explorer_of(split, split.report.name))
     return ReportServer(one_page(reports), port, explored=explored_split(split))
+
+
+def paired_difference(best: Path, following: Path, metric: str) -> Interval | None:
+    """How far a metric of a run lies above that of another, over the rows that both were evaluated on.
+
+    Returns: None: other rows, no predictions, or models so large that loading them takes a while
+    """
+    return _paired_difference(best, following, metric, stamp([best, following]))
+
+
+@lru_cache(256)
+def _paired_difference(best: Path, following: Path, metric: str, state: str) -> Interval | None:
+    if not comparable([best, following]):
+        return None
+    _, second, *_ = compare([following, best]).systems
+    return second.differences.get(metric)
+
+
+def comparable(folders: Sequence[Path]) -> bool:
+    """Whether runs were evaluated on the same rows, with their predictions, and their models are loaded in a moment."""
+    reports = [folder / REPORT for folder in folders]
+    if not all(path.is_file() and path.with_name(PREDICTIONS).is_file() for path in reports):
+        return False
+    about = [read_json_object(path, DataError).get("data") for path in reports]
+    rows = {each.get("fingerprint") if isinstance(each, dict) else None for each in about}
+    size = sum(path.stat().st_size for folder in folders for path in (folder / MODEL).glob("*.safetensors"))
+    return len(rows) == 1 and None not in rows and size <= MAX_COMPARED_BYTES
+
+
+def run_address(name: str) -> str:
+    """The path of the page of a run of a folder."""
+    return f"/run/{quote(name)}"
 
 
 @dataclass(frozen=True)
@@ -109,7 +161,14 @@ class FolderPages:
         folders = named_runs(self.folder, where.removeprefix("run/").split("//"))
         histories = [read_run(folder, name) for name, folder in folders.items()]
         if len(histories) > 1:
-            return [TrainingCurves(histories)]
+            kept = [
+                kept_model(folder, history, run_address(name) if (folder / REPORT).is_file() else "", name)
+                for (name, folder), history in zip(folders.items(), histories, strict=True)
+            ]
+            curves = TrainingCurves(histories, kept=kept)
+            if not comparable(list(folders.values())):
+                return [curves]
+            return [compare(dict(folders)), curves]
         [(name, folder)], [history] = folders.items(), histories
         try:
             split = saved_split(folder)
@@ -119,7 +178,12 @@ class FolderPages:
             return run_reports(split, history, explorer=explorer_of(split, name))
         if (folder / REPORT).is_file():
             return [TrainingCurves(histories), *read_reports(folder / REPORT)]
-        return [TrainingCurves(histories, notes=[NO_ROWS])]
+        return [TrainingCurves(histories, notes=[NO_ROWS], kept=[kept_model(folder, history, "")])]
+
+    def stamp(self, where: str) -> str:
+        """A text that is another where what is said of the runs of a page may be."""
+        names = where.removeprefix("run/").split("//")
+        return stamp(named_runs(self.folder, names).values() if where else find_runs(self.folder))
 
     def explored(self, name: str) -> tuple[SessionFactory, Sequence[str]]:
         """As of `ReportServer`. Raises: DataError: there is no such run. WeightsError: it has no model."""

@@ -1,7 +1,8 @@
 """Reports, served: a page of them at each path, read again whenever it is opened; and the explorer of their models.
 
 GET  /PATH  /page.css  /page.js     the page without its reports, which needs no key
-GET  /api/report/PATH               the reports of a path, as the JSON of `reports/page.py`; needs the key
+GET  /api/report/PATH               the reports of a path, as the JSON of `reports/page.py`; needs the key; 304 where
+                                    the page has them already
 GET  /look/NAME  /static/…          the explorer of a model; /api/look/NAME//… is its API (explorer/app.py)
 
 A path is what links of a report lead to: the page of a folder of runs has one for each run, and rows lead to the model
@@ -110,6 +111,8 @@ class ReportServer(LocalPage):
         port: None = a free one
         wording: of remarks, such as one with options as a command has them
         explored: of models to which rows lead, as of `Explorers`
+        stamp: path → a text that is another where its reports may be, without reading them: an open page looks at it
+            every few seconds; None = they stay as they are
     Raises: ConfigError: the port is taken.
     """
 
@@ -120,9 +123,10 @@ class ReportServer(LocalPage):
         *,
         wording: Callable[[str], str] = str,
         explored: Explored = _no_model,
+        stamp: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__()
-        self._pages, self._wording = pages, wording
+        self._pages, self._wording, self._stamp = pages, wording, stamp
         self._explorers = Explorers(explored, self._token)
         self.serve_app(self._app(), port)
 
@@ -133,13 +137,18 @@ class ReportServer(LocalPage):
             return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
         async def report(request: Request) -> Response:
-            content = await run_in_threadpool(data, request.path_params["path"])
+            path = request.path_params["path"]
             headers = {"content-type": "application/json"}
+            if self._stamp is not None:
+                headers["etag"] = f'"{await run_in_threadpool(self._stamp, path)}"'
+                if request.headers.get("if-none-match") == headers["etag"]:
+                    return Response(status_code=304, headers=headers)
+            content = await run_in_threadpool(data, path)
             if http.accepts_gzip(request):
                 content, headers["content-encoding"] = gzip.compress(content, 5), "gzip"
             return Response(content, headers=headers)
 
-        style, script = served_files()
+        style, script = served_files(live=self._stamp is not None)
         routes = [
             Route("/page.css", http.static_text(style, "text/css")),
             Route("/page.js", http.static_text(script, "text/javascript")),

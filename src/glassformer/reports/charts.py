@@ -63,6 +63,22 @@ class Marks:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptModel:
+    """The model that was kept of a place on the x axis: a click on a chart says which, and leads to its rows.
+
+    at: its x
+    rows: where its rows are: the path of another page, or "#TITLE" of a part of this one; "" = they were not evaluated
+    states: x of training states that are kept, of which no rows were evaluated
+    group: whose it is
+    """
+
+    at: float
+    rows: str
+    states: Sequence[float] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Series:
     """A line chart.
 
@@ -70,6 +86,7 @@ class Series:
     wide: as wide as the page
     folded: behind a click, with the others that are
     note: a sentence below it
+    kept: the models of which a click on it, and on those with the same x axis, tells
     """
 
     title: str
@@ -82,6 +99,7 @@ class Series:
     wide: bool = False
     folded: bool = False
     note: str = ""
+    kept: Sequence[KeptModel] = ()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from glassformer.reports.charts import (
     Axis,
     BrowserRow,
     Chart,
+    KeptModel,
     Marks,
     PairCounts,
     Passages,
@@ -214,10 +215,15 @@ def served_page() -> str:
     )
 
 
-def served_files() -> tuple[str, str]:
-    """Style and script of `served_page`."""
+def served_files(*, live: bool = False) -> tuple[str, str]:
+    """Style and script of `served_page`.
+
+    Args:
+        live: it looks for newer reports
+    """
     style, script = report_files(None)
-    return _static("page.css") + style + SCROLLING, script + _static("served.js")
+    style, script = _static("page.css") + style + SCROLLING, script + _static("live.js") * live + _static("served.js")
+    return style + _static("live.css") * live, script
 
 
 def part_data(*reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> dict[str, Any]:
@@ -231,6 +237,8 @@ def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
     programs = {"series": Series, "trade-off": TradeOff, "matrix": PairCounts, "rows": RowBrowser, "browse": Table}
     parts = [part for report in reports or () for part in _own_parts(report)]
     used = [name for name, kind in programs.items() if reports is None or any(isinstance(x, kind) for x in parts)]
+    if reports is None or any(isinstance(x, RowBrowser) and x.review for x in parts):
+        used.append("review")
     names = [*used, "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 
@@ -409,7 +417,13 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
         **{name: getattr(chart, name) for name in ("log_x", "log_y", "wide", "folded")},
         "lines": list(map(_line_data, chart.lines)),
         "marks": list(map(_marks_data, chart.marks)),
+        **({"kept": list(map(_kept_data, chart.kept))} if chart.kept else {}),
     }
+
+
+def _kept_data(kept: KeptModel) -> dict[str, Any]:
+    states = list(map(_axis_number, kept.states))
+    return {"at": _axis_number(kept.at), "rows": kept.rows, "states": states, "group": _label(kept.group)}
 
 
 def _browser_data(browser: RowBrowser) -> dict[str, Any]:

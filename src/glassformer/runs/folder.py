@@ -89,6 +89,12 @@ def iterate_runs(folder: Path) -> Iterator[Path]:
             ]
 
 
+def kept_steps(folder: Path) -> list[int]:
+    """The steps of which a run has a training state to resume from."""
+    names = (path.name.removeprefix("step-") for path in (folder / CHECKPOINTS).glob("step-*"))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
 def run_log(path: Path) -> Path | None:
     """The log of a run folder: ours, the last event file of TensorBoard, or that of Weights & Biases; None = none."""
     own = event_log_path(path)

@@ -8,10 +8,11 @@ A run that is still written, was stopped, has not begun or cannot be read is in 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -44,6 +45,8 @@ OWN_SETTINGS = ("output", "task", "data.train")
 """Settings that each run has for itself, or that are columns anyway."""
 COLUMNS = ("log", "task", "data")
 """Of the table, where runs differ in them."""
+Difference = Callable[[Path, Path, str], Interval | None]
+"""(a run, another, metric) → how far the first lies above the second on the rows of both; None = not known."""
 STATES = ("ended", "running", "not ended", "not begun", "unreadable")
 
 
@@ -96,6 +99,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     higher: whether more of it is better
     histories: of the runs, by name, for their curves
     address: of the pages of runs, where they are served
+    apart: how far the best run is above the next on the same rows; None = not known
     """
 
     folder: str
@@ -104,16 +108,23 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     runs: Sequence[ListedRun]
     histories: Mapping[str, RunHistory] = field(default_factory=dict)
     address: str = ""
+    apart: Interval | None = None
 
     @classmethod
     def read(
-        cls, folder: str | Path, progress: Callable[[int, int], None] | None = None, *, address: str = ""
+        cls,
+        folder: str | Path,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        address: str = "",
+        difference: Difference | None = None,
     ) -> RunList:
         """Read all runs of a folder.
 
         Args:
             progress: called with how many of how many runs are read
             address: of the pages of runs, where they are served
+            difference: of the best two, on the same rows
         Raises: DataError: no such folder, or no run in it.
         """
         folder = as_path(folder, "folder")
@@ -129,7 +140,10 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         chosen = Counter(metric for run in histories.values() if (metric := main_metric(run)) is not None)
         metric = chosen.most_common(1)[0][0] if chosen else None
         higher = metric is not None and greater_is_better(metric)
-        return cls(folder.resolve().name, metric, higher, _ranked(runs, metric, higher), histories, address)
+        ranked = _ranked(runs, metric, higher)
+        first = [run for run in ranked if metric is not None and run.value(metric) is not None][:2]
+        apart = difference(*(paths[run.name] for run in first), metric) if difference and metric and first[1:] else None
+        return cls(folder.resolve().name, metric, higher, ranked, histories, address, apart)
 
     @property
     def best(self) -> ListedRun | None:
@@ -175,7 +189,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         following = measured[1]
         other = self._value(following)
         assert other is not None
-        return f"{highest}; {_distance(value, other, following, best)}."
+        return f"{highest}; {_distance(value, other, following, best, self.apart)}."
 
     def charts(self) -> Iterator[Series]:
         """The metric and the training loss of each run: a page draws those of the runs that are selected."""
@@ -249,6 +263,19 @@ def named_runs(folder: str | Path, names: Sequence[str]) -> dict[str, Path]:
         if name not in known:
             raise DataError(f"{folder}: has no run {safe_repr(name)} (any more){nearest(name, known)}")
     return {name: known[name] for name in names}
+
+
+def stamp(paths: Iterable[Path]) -> str:
+    """The state of runs as far as it is known without reading them: another one where a log or a report was written."""
+    digest = hashlib.blake2b(digest_size=12)
+    for path in paths:
+        digest.update(f"{path}\n".encode("utf-8", "surrogateescape"))
+        for file in (run_log(path), path / REPORT):
+            with suppress(OSError):  # which is not there (yet)
+                about = None if file is None else file.stat()
+                running = about and time.time() - about.st_mtime < RUNNING_SECONDS
+                digest.update(f"{about and (about.st_size, about.st_mtime_ns)} {running}\n".encode())
+    return digest.hexdigest()
 
 
 def find_runs(folder: str | Path) -> list[Path]:
@@ -356,8 +383,15 @@ def _cell(value: Interval | None) -> str:
     return "–" if value is None else IntervalCell(_written(value), value.value, value.low, value.high)
 
 
-def _distance(best: Interval, other: Interval, following: ListedRun, first: ListedRun) -> str:
+def _distance(
+    best: Interval, other: Interval, following: ListedRun, first: ListedRun, paired: Interval | None = None
+) -> str:
     """How far the next run is from the best, and whether that may be chance."""
+    if paired is not None and paired.low is not None:
+        sure = "" if paired.leaves_out_zero else ", which may be chance"
+        return (
+            f"on the same rows, its difference to the next, {following.name}, is {paired.written(3, signed=True)}{sure}"
+        )
     apart = abs(best.value - other.value)
     distance = "has the same" if apart == 0 else f"has {apart:.3g} {'less' if best.value > other.value else 'more'}"
     sure = ""

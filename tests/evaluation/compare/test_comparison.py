@@ -52,15 +52,15 @@ def compared(*differences: Interval | None, higher: bool = True, values: tuple[f
 @pytest.mark.parametrize(
     ("result", "finding"),
     [
-        (compared(Interval(0.1, 0.05, 0.15)), "b has a better f1 than a, by 0.10."),
+        (compared(Interval(0.1, 0.05, 0.15)), "b has a better f1 than a, by 0.10 [0.05, 0.15]."),
         (
             compared(Interval(0.1, -0.05, 0.25)),
-            "b has a better f1 than a, by 0.10, which may be chance: the interval of the difference includes 0.",
+            "b has a better f1 than a, by 0.10 [-0.05, 0.25], which may be chance: the interval includes 0.",
         ),
-        (compared(Interval(0.1, 0.05, 0.15), higher=False), "a has a better f1 than b, by 0.10."),
+        (compared(Interval(0.1, 0.05, 0.15), higher=False), "a has a better f1 than b, by 0.10 [0.05, 0.15]."),
         (
             compared(Interval(-0.2, -0.3, -0.1), Interval(-0.1, -0.2, -0.05), values=(0.5, 0.3, 0.4)),
-            "a has a better f1 than c, by 0.10.",
+            "a has a better f1 than c, by 0.10 [0.05, 0.20].",
         ),
         (compared(Interval(0.0, 0.0, 0.0), values=(0.5, 0.5)), "a and b have the same f1."),
         (compared(None), ""),

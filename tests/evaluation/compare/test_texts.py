@@ -176,7 +176,7 @@ def test_the_result_is_readable_and_data() -> None:
     data = json.loads(json.dumps(found.to_dict()))
     assert data["systems"][1]["metrics"]["ROUGE-1 f"]["value"] == found.systems[1].metrics["ROUGE-1 f"].value
     assert "<table>" in found._repr_html_()
-    assert found.finding == "lead-1 has a better ROUGE-L f than lead-3, by 0.100."
+    assert found.finding.startswith("lead-1 has a better ROUGE-L f than lead-3, by 0.100 [")
 
 
 def test_what_cannot_be_compared() -> None:

@@ -145,6 +145,33 @@ def test_labels_are_corrected_and_come_back_as_a_sheet(tab: Tabs, tmp_path: Path
     assert (found.labels, found.dropped_rows) == ({59: "love"} if records[59].label != "love" else {}, {56})
 
 
+def test_tags_of_words_are_corrected_one_by_one(tab: Tabs, tmp_path: Path, check: Check) -> None:
+    records = tagged()
+    page = opened(tab, written(errors_of(records, review="glassformer review in ner --output x"), folder=tmp_path))
+    page.get_by_role("button", name="Correct row 0").click()
+    word, tag = page.get_by_label("Word of row 0"), page.get_by_label("Right tag of row 0")
+    assert word.locator("option:checked").inner_text() == "Rome · B-LOC", "the first that is wrong"
+    tag.fill("B-PER")
+    tag.press("Enter")
+    word.select_option("1")
+    assert tag.input_value() == ""
+    tag.fill("O")
+    tag.press("Enter")
+    assert word.locator("option").all_inner_texts() == ["Jeff · B-PER → O", "saw · O", "Rome · B-LOC → B-PER"]
+    page.get_by_role("button", name="Correct row 1").click()
+    page.get_by_label("Right tag of row 1").fill("delete")
+    page.get_by_label("Right tag of row 1").press("Enter")
+    check(page, "tags that are corrected")
+    page.reload()
+    page.wait_for_selector(".row")
+    assert page.get_by_label("Right tag of row 0").input_value() == "B-PER", "a reload keeps them"
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save 3 corrections").click()
+    saved.value.save_as(tmp_path / "corrections.csv")
+    found = read_sheet(tmp_path / "corrections.csv", records, ["O", "B-PER", "B-LOC"])
+    assert (found.labels, found.dropped_rows) == ({0: ["O", "O", "B-PER"]}, {1})
+
+
 def test_a_cell_chooses_its_rows_by_mouse_and_keyboard(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
     cell = page.get_by_role("button", name="true anger, predicted joy: 7 ")

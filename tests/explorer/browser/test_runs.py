@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from glassformer.evaluation.run_page import FolderPages
 from glassformer.explorer.report_server import ReportServer
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
 from glassformer.runs.curves import TrainingCurves
+from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
 from glassformer.runs.run_list import ListedRun, RunList, named_runs
 from glassformer.tasks.metrics.metric import Interval
@@ -20,6 +22,7 @@ from tests.explorer.browser.tab import Tab, fits
 from tests.runs.run_folders import make_run
 
 Tabs = Callable[..., Tab]
+STUDY = Path(__file__).parents[3] / "docs/results/studies/transfer.json"
 EVIL = "<img src=x onerror=alert(1)> & a+b=c%2F"
 ROWS = "[...document.querySelectorAll('.browse tbody th[scope=row]')].map((each) => each.innerText)"
 CHARTS = "[...document.querySelectorAll('[data-chart]')].map((each) => each.dataset.chart)"
@@ -182,6 +185,92 @@ def test_what_goes_wrong_is_said_and_can_be_tried_again(tab: Tabs, folder: Path)
         server.close()
         page.get_by_role("button", name="Try again").click()
         page.wait_for_selector("text=The server does not answer any more")
+
+
+def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, tmp_path: Path, check: Check) -> None:
+    """A run in the making, a new one, a server that goes away: selection, words, order, scroll and focus stay."""
+    folder = tmp_path / "runs"
+    for i in range(40):
+        make_run(folder / f"run-{i:02}", [0.5 + i / 100], seed=i)
+    live = make_run(folder / "live", [0.1], ended=False, losses=(2.0,), seed=99)
+    each = FolderPages(folder)
+
+    def pages(path: str) -> list[Display]:
+        return each.pages(path) if path else [RunList.read(folder, address="/run/")]
+
+    with ReportServer(pages, stamp=each.stamp) as server:
+        one = tab(expect="ERR_CONNECTION")
+        first, second = one.page, one.context.new_page()
+        for page, address in ((first, server.url), (second, server.address)):
+            page.clock.install()
+            page.goto(address)
+            page.wait_for_selector(".browse tbody tr")
+        first.locator(".browse thead").get_by_role("button", name="training.seed").click()
+        first.get_by_role("button", name="Clear").click()
+        first.get_by_label("Draw live").check()
+        first.get_by_label("Draw run-07").check()
+        first.get_by_role("button", name="Zoom in").click()
+        second.get_by_label("Draw run-39").uncheck()
+        second.get_by_role("searchbox").fill("run-3")
+        second.get_by_role("searchbox").press("Home")
+        before = {page: (page.evaluate(DRAWN), page.url) for page in (first, second)}
+        first.locator(".browse .sheet").evaluate("each => each.scrollTo(0, 300)")
+        first.mouse.wheel(0, 200)
+        first.wait_for_function("scrollY > 0")
+        places = first.evaluate("[scrollY, document.querySelector('.browse .sheet').scrollTop]")
+        with EventLog(event_log_path(live)) as log:
+            log.write("step", step=20, epoch=2.0, loss=0.25, lr=1e-4, grad_norm=1.0, tokens=200, tokens_per_s=50.0)
+            log.write("validation", step=20, metrics={"loss": 0.01, "f1": 0.99}, best=True)
+        make_run(folder / "run-30b", [0.2], seed=30)
+        for page in (first, second):
+            page.clock.fast_forward(6_000)
+            page.get_by_text("Highest validation f1: 0.990, of live").wait_for()
+            assert (page.evaluate(DRAWN), page.url) == before[page], "each tab has its own"
+        assert "run-30b" in second.evaluate(ROWS) and len(second.evaluate(ROWS)) == 11
+        assert second.evaluate("[document.activeElement.type, document.activeElement.selectionStart]") == ["search", 0]
+        assert first.evaluate("[scrollY, document.querySelector('.browse .sheet').scrollTop]") == places
+        assert first.get_by_role("button", name="Whole range").is_enabled(), "it is zoomed in as before"
+        assert "0.25" in first.locator('[data-chart="Training loss"] .series-legend').inner_text()
+        server.close()
+        first.clock.fast_forward(6_000)
+        news = first.get_by_role("status").filter(has_text="The server does not answer any more")
+        news.wait_for()
+        assert first.evaluate(DRAWN) == before[first][0] and "start the command again" in news.inner_text()
+        check(first, "a server that went away")
+
+
+def test_a_step_of_a_curve_leads_to_the_rows_of_the_model_that_was_kept(tab: Tabs, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "a", [0.5, 0.7, 0.6], losses=(2.0, 1.0, 0.9), planned=30)
+    make_run(tmp_path / "runs" / "b", [0.5])
+    (run / "checkpoints" / "step-00000030").mkdir(parents=True)
+    (run / "evaluation" / "validation").mkdir(parents=True)
+    (run / "evaluation" / "validation" / "report.json").write_text(STUDY.read_text("utf-8"), "utf-8")
+    each = FolderPages(tmp_path / "runs")
+    with ReportServer(each.pages) as server:
+        page = tab().page
+        page.goto(f"{server.address}run/a//b{server.url.removeprefix(server.address)}")
+        chart = page.get_by_role("slider", name="Loss: step")
+        chart.focus()
+        told = page.locator(".series-told")
+        assert told.inner_text() == ""
+        chart.press("Home")
+        chart.press("Enter")
+        assert "step=10" in page.url
+        assert told.inner_text().splitlines() == [
+            "b: the model of step 10 was kept; no rows were evaluated.",
+            "a: no model was kept of step 10. Rows of step 20",
+        ]  # fmt: skip
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        assert told.inner_text().startswith("a: of step 30 a training state was kept, and no rows. Rows of step 20")
+        box = chart.bounding_box()
+        assert box is not None
+        middle = page.evaluate("document.querySelector('.u-over').getBoundingClientRect().toJSON()")
+        page.mouse.click(middle["x"] + middle["width"] * 20 / 30.6, box["y"] + box["height"] / 2)
+        assert told.inner_text().startswith("a: the model of step 20 was kept. Its rows") and "step=20" in page.url
+        page.reload()
+        page.get_by_role("link", name="Its rows").click()
+        page.wait_for_url("**/run/a")
 
 
 def test_ten_thousand_runs_are_searched_a_few_hundred_at_a_time(tab: Tabs, tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ export function drawBrowser(table: TableData, charts: SeriesData[]): Element[] {
   const place = element(<div class="series" />), draw = globalThis.glassformerSeries;
   const names = new Set(charts.flatMap(({ lines }) => lines.map(({ group }) => group)));
   let stop = () => {};
+  document.addEventListener("gone", () => stop(), { once: true });
   const card = tableCard(table, names, (picked) => {
     const chosen = new Set(picked);
     const shown = charts.map((chart) => ({ ...chart, lines: chart.lines.filter(({ group }) => chosen.has(group)) })).filter(({ lines }) => lines.length > 0);
@@ -223,7 +224,9 @@ function tableCard(table: TableData, drawable: Set<string>, show: (picked: Picke
   }
 
   const save = <button title="Save for a spreadsheet" aria-label={`${table.caption}: save for a spreadsheet`} onClick={() => saveRows(table.caption, plainRows({ ...table, rows: order.map((i) => table.rows[i]) }))}>CSV</button>;
-  addEventListener("hashchange", () => ((state = read()), draw()));
+  const follow = () => ((state = read()), draw());
+  addEventListener("hashchange", follow);
+  document.addEventListener("gone", () => removeEventListener("hashchange", follow), { once: true });
   draw();
   return element(
     <section class="card whole browse">

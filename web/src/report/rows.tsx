@@ -6,14 +6,14 @@
  *                                           └──"chosen"──> matrix          └──> the address
  */
 
-import { storeItem, storedItem } from "../core/browser";
 import { write as address, written } from "./address";
 import { element, fill } from "./dom";
+import { type Row, textNames, textOf } from "./row";
 import "./rows.css";
 import { saveRows } from "./save";
 import { finite, percent } from "./scales";
 import { Long } from "./table";
-import type { BrowserData, Choice, DrawRows, RowData } from "./types";
+import type { BrowserData, Choice, DrawRows, Review } from "./types";
 
 const SCORES = 3; // of the likeliest classes
 const COLOURS = 8; // of the style sheet, as for lines
@@ -21,17 +21,6 @@ const AT_ONCE = 25;
 const LABEL = 300; // characters of a label that an address holds
 const ORDERS = { high: "highest loss first", low: "lowest loss first", sure: "wrong, the most confident first", file: "as in the file" };
 const ALL: Choice = { order: "high", true: "", predicted: "", answers: "", group: "", find: "", page: "0", at: "" };
-
-/** A row with all that it may have. */
-export interface Row extends Omit<Required<RowData>, "correct" | "loss" | "whole"> {
-  correct: boolean | null;
-  loss: number | null;
-  whole: number | null;
-  /** Of the predicted class. */
-  confidence: number | null;
-  /** What one searches. */
-  sought: string;
-}
 
 const EMPTY = { texts: [], words: [], true: [], predicted: [], scores: [], losses: [], values: [], groups: [], look: [], page: "", fingerprint: "", correct: null, loss: null, whole: null };
 
@@ -119,37 +108,8 @@ const Hidden = ({ children }: { children: unknown }) => <span class="unseen">{ch
 /** The loss of a few words is written shorter than one near zero. */
 const lossOf = (loss: number): string => loss.toFixed(loss < 0.1 ? 4 : 2);
 
-/** Right labels that a person has written, by the index of their row: kept for this tab until it is closed. */
-class Corrections {
-  private readonly name = `corrections ${location.pathname}`;
-  private readonly labels = new Map<number, string>(JSON.parse(storedItem("sessionStorage", this.name) ?? "[]") as [number, string][]);
-  changed: () => void = () => undefined;
-
-  of(row: Row): string {
-    return this.labels.get(row.index) ?? "";
-  }
-
-  set(row: Row, label: string): void {
-    if (label) this.labels.set(row.index, label);
-    else this.labels.delete(row.index);
-    storeItem("sessionStorage", this.name, JSON.stringify([...this.labels]));
-    this.changed();
-  }
-}
-
-/** A sheet of corrections, as `glassformer review in` reads it. */
-export function reviewSheet(rows: Row[], kind: BrowserData["kind"], correction: (row: Row) => string): (string | number)[][] {
-  const corrected = rows.filter((row) => row.fingerprint && correction(row)), texts = textNames(rows);
-  const label = (values: string[]) => values.join("|") || (kind === "labels" ? "(none)" : "");
-  return [["index", "where", "row", ...texts, "label", "predicted", "correction"],
-    ...corrected.map((row) => [row.index, row.where, row.fingerprint, ...texts.map((name) => textOf(row, name)), label(row.true), label(row.predicted), correction(row)])];
-}
-
-const textNames = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row.texts.map(([name]) => name)))];
-const textOf = (row: Row, name: string): string => row.texts.find(([each]) => each === name)?.[1] ?? "";
-
 /** The rows of one kind, drawn under a choice. */
-function drawer({ kind, names, command, explorer }: BrowserData, corrections: Corrections) {
+function drawer({ kind, names, command, explorer }: BrowserData, review: Review | undefined) {
   const types = [...new Set(names.map((name) => name.replace(/^[BIES]-/, "")).filter((name) => name !== "O"))];
   const colour = (tag: string) => Math.max(types.indexOf(tag.replace(/^[BIES]-/, "")), 0) % COLOURS;
   const listed = (values: string[]) => values.join(", ") || (kind === "labels" ? "(none)" : "(nothing)");
@@ -244,24 +204,6 @@ function drawer({ kind, names, command, explorer }: BrowserData, corrections: Co
     return button as never;
   }
 
-  /** A field for the right label. */
-  function Correct({ row, into }: { row: Row; into: () => Element }) {
-    if (!row.fingerprint || row.whole) return null; // of a text that is cut, the sheet would not be about the same row
-    const field = element<HTMLInputElement>(<input list="right-labels" value={corrections.of(row)} placeholder={names.length ? "a label, or delete" : "a number, or delete"} />);
-    field.addEventListener("change", () => corrections.set(row, field.value.trim()));
-    const box = element(<label class="correction">Right label of row {row.index} {field as never}</label>);
-    const open = corrections.of(row) !== "";
-    const button = element(<button class="look" aria-expanded={open ? "true" : "false"} onClick={() => {
-      const opened = button.getAttribute("aria-expanded") === "false";
-      button.setAttribute("aria-expanded", String(opened));
-      if (!opened) return box.remove();
-      into().append(box);
-      field.focus();
-    }}>Correct<Hidden> row {row.index}</Hidden></button>);
-    if (open) queueMicrotask(() => into().append(box));
-    return button as never;
-  }
-
   return (row: Row, choice: Choice): HTMLElement => {
     const texts = row.texts.filter(([, text]) => text);
     const answers = [["predicted", row.predicted.join("\n")], ...row.true.map((text) => ["reference", text])].filter(([, text]) => text);
@@ -272,7 +214,7 @@ function drawer({ kind, names, command, explorer }: BrowserData, corrections: Co
           <Verdict row={row} />
           <span class="where" title={row.where}>{row.where.replace(/^.*[\\/]/, "")}</span>
           <Look row={row} into={() => made} />
-          <Correct row={row} into={() => made} />
+          {review?.button(row, () => made) as never}
         </div>
         {kind === "tags" ? <Words row={row} choice={choice} /> : (
           <div class={row.scores.length ? "both" : undefined}>
@@ -301,7 +243,7 @@ export function sheetOf(rows: Row[]): (string | number)[][] {
 const Options = ({ values }: { values: [string, string][] }) => <>{values.map(([value, text]) => <option value={value}>{text}</option>)}</>;
 
 const draw: DrawRows = (data) => {
-  const rows = rowsOf(data), choose = chooser(rows), corrections = new Corrections(), drawn = drawer(data, corrections);
+  const rows = rowsOf(data), choose = chooser(rows), review = data.review ? globalThis.glassformerReview!(data, rows) : undefined, drawn = drawer(data, review);
   const start: Choice = { ...ALL, page: data.first === null ? "0" : "" };
   const choice: Choice = { ...start };
   const groups = [...new Set(rows.flatMap((row) => row.groups))].sort(new Intl.Collator("en", { numeric: true }).compare);
@@ -315,12 +257,6 @@ const draw: DrawRows = (data) => {
 
   const field = (name: keyof Choice, label: string, values: [string, string][], shown: boolean) =>
     element(<label hidden={!shown}>{label} <select name={name}><Options values={values} /></select></label>);
-  const review = element(<div class="command" hidden />);
-  corrections.changed = () => {
-    const sheet = reviewSheet(rows, data.kind, (row) => corrections.of(row)), count = sheet.length - 1;
-    review.hidden = count === 0;
-    fill(review, <><button type="button" onClick={() => saveRows("corrections", sheet)}>Save {count.toLocaleString("en")} {count === 1 ? "correction" : "corrections"}</button><code>{data.review} corrections.csv</code></>);
-  };
   const form = element<HTMLFormElement>(
     <form class="filters" role="search" aria-label="Choose rows">
       {field("order", "Order", orders, true) as never}
@@ -332,14 +268,14 @@ const draw: DrawRows = (data) => {
       <button type="reset">Reset</button>
       <button type="button" title="Save for a spreadsheet" aria-label="These rows: save for a spreadsheet" onClick={() => saveRows("rows", sheetOf(found))}>CSV</button>
       {output as never}
-      {review as never}
+      {review?.bar as never}
     </form>,
   );
   const controls = [...form.querySelectorAll<HTMLSelectElement | HTMLInputElement>("[name]")];
   const section = element(
     <section class="browser" aria-label="Rows">
       {form as never}
-      {data.review && <datalist id="right-labels"><Options values={[...data.names, "delete"].map((name) => [name, name])} /></datalist>}
+      {review?.list as never}
       {data.kind === "tags" && <p class="remark">The darker a word, the lower the probability of its true tag. Below a wrong one: ✗ the predicted tag, ✓ the true one; below others their tag. True entities are underlined, a colour a type.</p>}
       {list as never}
       {pager as never}
@@ -409,7 +345,6 @@ const draw: DrawRows = (data) => {
   addEventListener("hashchange", recall);
   recall();
   requestAnimationFrame(reach); // once it is on the page
-  corrections.changed();
   return section as never;
 };
 

@@ -8,13 +8,17 @@
 import "./series.css";
 import uPlot from "uplot";
 import { extent, finite, nearest, number, ticks } from "./scales";
+import { write, written } from "./address";
 import { savePicture } from "./save";
-import type { LineData, MarksData, Picked, SeriesData } from "./types";
+import type { KeptModel, LineData, MarksData, Picked, SeriesData } from "./types";
 
 const COLOURS = 8;
 const TICKS = { rows: 5, columns: 7 };
 const MARGIN = 1.02; // an axis from zero ends a little after the last step, for its dot
 const VALUES = 60; // rows of the table of values
+const SNAP = 0.015; // of the range: a click this near to what is kept is meant for it
+const TOLD = 3; // models of which a click tells at most
+const CLICK = 4; // pixels: who moves further drags
 const BARS = uPlot.paths.bars!({ size: [0.9, Infinity], align: 1 });
 
 interface State {
@@ -23,7 +27,12 @@ interface State {
   whole: [number, number];
   at: number | null;
   hidden: Set<string>;
+  /** Of charts whose scale was switched, by title: is it logarithmic? */
+  logs: Map<string, boolean>;
 }
+
+/** States of charts by their titles, which charts of newer numbers take over. */
+const states = new Map<string, State>();
 
 function element<K extends keyof HTMLElementTagNameMap>(name: K, attributes: Record<string, string> = {}, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
   const made = document.createElement(name);
@@ -46,6 +55,18 @@ export function coloursOf(chart: SeriesData, groups: Picked): number[] {
 
 /** The x values that one can point at in a chart: those of its longest line that is shown. */
 export const placesOf = (lines: LineData[]): number[] => lines.reduce<number[]>((longest, { x }) => (x.length > longest.length ? x : longest), []);
+
+/** What a click at x means: what is kept nearby, else x itself. */
+export function keptAt(kept: KeptModel[], x: number, range: number): number {
+  const places = kept.flatMap(({ at, states }) => [at, ...states]).sort((a, b) => Math.abs(a - x) - Math.abs(b - x));
+  return places.length && Math.abs(places[0] - x) <= SNAP * range ? places[0] : x;
+}
+
+/** What is kept of x, in words before the way to the rows of a model. */
+export function toldOf({ at, rows, states, group }: KeptModel, x: number, label: string): { words: string; link: string } {
+  const own = group ? `${group}: ` : "", what = at === x ? `the model of ${label} ${number(x)} was kept` : states.includes(x) ? `of ${label} ${number(x)} a training state was kept, and no rows` : `no model was kept of ${label} ${number(x)}`;
+  return { words: own + (rows ? what : `${what}; no rows were evaluated`), link: rows && (at === x ? "Its rows" : `Rows of ${label} ${number(at)}`) };
+}
 
 /** The range of x over all charts; of whole numbers from zero. */
 export function wholeRange(charts: SeriesData[]): [number, number] {
@@ -72,7 +93,7 @@ class Chart {
   private readonly colours: number[];
 
   constructor(readonly data: SeriesData, groups: Picked, private readonly state: State, private readonly link: Link) {
-    this.log = data.log_y;
+    this.log = state.logs.get(data.title) ?? data.log_y;
     this.colours = coloursOf(data, groups);
     this.figure.className = `card${data.wide ? " whole" : ""}`;
     this.figure.dataset.chart = data.title;
@@ -95,7 +116,7 @@ class Chart {
     if (this.positive) {
       const button = element("button", { "aria-pressed": String(this.log), "aria-label": `${this.data.title}: log scale` }, "log scale");
       button.addEventListener("click", () => {
-        this.log = !this.log;
+        this.state.logs.set(this.data.title, (this.log = !this.log));
         button.setAttribute("aria-pressed", String(this.log));
         this.build();
         this.point();
@@ -347,8 +368,12 @@ class Chart {
       "aria-valuemax": String(state.whole[1]), "aria-description": `${data.title} over ${data.x_label}. ${spoken.join("; ")}`,
     };
     for (const [name, value] of Object.entries(role)) plot.setAttribute(name, value);
+    let begun = 0;
+    plot.addEventListener("pointerdown", ({ clientX }) => (begun = clientX));
+    plot.addEventListener("click", ({ clientX }) => Math.abs(clientX - begun) < CLICK && state.at !== null && link.tell(state.at));
     plot.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "Enter") return link.tell(state.at ?? state.whole[1]);
       const places = placesOf(this.shown);
       const here = nearest(places, state.at ?? state.whole[1]), far = Math.max(Math.round(places.length / 20), 1);
       const moves: Record<string, number> = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, PageUp: here + far, PageDown: here - far, Home: 0, End: places.length - 1 };
@@ -374,12 +399,19 @@ class Link {
   readonly charts: Chart[];
   private readonly state: State;
   private readonly output = element("output");
+  private readonly told = element("p", { class: "series-told", role: "status" });
+  private readonly kept: KeptModel[];
   private readonly zooms: HTMLButtonElement[];
   private readonly switches = new Map<string, HTMLElement>();
 
   constructor(private readonly data: SeriesData[], wanted?: Picked) {
     const whole = wholeRange(data);
-    this.state = { from: whole[0], to: whole[1], whole, at: null, hidden: new Set() };
+    this.kept = data.flatMap(({ kept }) => kept ?? []);
+    const key = data.map(({ title }) => title).join("\n"), before = states.get(key);
+    const zoomed = before && (before.from > before.whole[0] || before.to < before.whole[1]) && before.to <= whole[1];
+    const [from, to] = zoomed ? [before.from, before.to] : whole;
+    this.state = { from, to, whole, at: null, hidden: before?.hidden ?? new Set(), logs: before?.logs ?? new Map() };
+    states.set(key, this.state);
     const groups = wanted ?? [...new Set(data.flatMap(({ lines }) => lines.map(({ group }) => group)))].filter(Boolean);
     this.charts = data.map((chart) => new Chart(chart, groups, this.state, this));
     this.zooms = [["Zoom in", 0.5], ["Zoom out", 2], ["Whole range", 0]].map(([name, factor]) => {
@@ -388,8 +420,10 @@ class Link {
       return button;
     });
     if (!wanted && groups.length > 1 && data.length > 1) this.bar.append(this.groupSwitches(groups));
-    this.bar.append(element("span", { class: "hint" }, "Drag to zoom in; arrow keys move along a chart."), element("span", { class: "grow" }), this.output, ...this.zooms);
+    this.bar.append(element("span", { class: "hint" }, `Drag to zoom in; arrow keys move along a chart${this.kept.length ? "; click a step for its rows" : ""}.`), element("span", { class: "grow" }), this.output, ...this.zooms, this.told);
     this.update();
+    const step = this.kept.length ? written("step") : null;
+    if (step !== null && Number.isFinite(Number(step))) this.tell(Number(step));
   }
 
   private groupSwitches(groups: Picked): HTMLElement {
@@ -423,6 +457,23 @@ class Link {
     const alerts = this.data.flatMap(({ marks }) => marks).filter((marks) => marks.alert && at !== null && marks.at.includes(at));
     const names = [...new Set(alerts.map(({ name }) => `, ${name}`))].join("");
     this.output.textContent = at === null ? "" : `${this.data[0].x_label} ${number(at)}${names}`;
+  }
+
+  /** Say which model was kept of an x, with the way to its rows; the address has the x. */
+  tell(x: number): void {
+    if (!this.kept.length) return;
+    const at = keptAt(this.kept, x, this.state.to - this.state.from), label = this.data[0].x_label;
+    write({ step: String(at) });
+    this.moveTo(at);
+    const shown = this.kept.filter(({ group }) => !this.state.hidden.has(JSON.stringify([group]))).sort((a, b) => Number(b.at === at) - Number(a.at === at));
+    this.told.replaceChildren(...shown.slice(0, TOLD).map((kept) => {
+      const { words, link } = toldOf(kept, at, label), said = element("span", {}, `${words}. `);
+      if (!link) return said;
+      const way = kept.rows.startsWith("#") ? element("button", {}, link) : element("a", { href: kept.rows }, link);
+      if (way instanceof HTMLButtonElement) way.addEventListener("click", () => document.getElementById(`part-${kept.rows.slice(1)}`)?.scrollIntoView());
+      said.append(way);
+      return said;
+    }));
   }
 
   /** Point at an x, in view. */
@@ -470,11 +521,14 @@ export function drawSeries(into: HTMLElement, charts: SeriesData[], groups?: Pic
   const scheme = matchMedia("(prefers-color-scheme: dark)"), theme = new MutationObserver(redraw);
   scheme.addEventListener("change", redraw);
   theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  return () => {
+  const stop = () => {
+    document.removeEventListener("gone", stop);
     scheme.removeEventListener("change", redraw);
     theme.disconnect();
     made.forEach(({ charts: drawn }) => drawn.forEach((chart) => chart.stop()));
   };
+  document.addEventListener("gone", stop);
+  return stop;
 }
 
 globalThis.glassformerSeries = drawSeries;

@@ -1,17 +1,34 @@
-/** A bundle of its own, of a page that is served: the reports that the server has for the path of the address come with its key. */
+/** A bundle of its own, of a page that is served: the reports that the server has for the path of the address come with its key.
+ *
+ * Where the answer has a tag, there may be newer ones later: live.ts looks for them.
+ */
 
 import { takeToken } from "../core/access-token";
 import type { PackedPage, ReportData } from "./types";
 
+const GONE = "The server does not answer any more: start the command again, and open the address that it prints.";
+
 const script = document.querySelector<HTMLElement>("script[data-from]")!;
 const place = document.getElementById(script.dataset.report!)!;
-const show = (page: PackedPage): void => globalThis.glassformerReport!(place, page);
+let token = "";
+
+/** Draw reports in the place of those that are there. */
+function show(page: PackedPage): void {
+  document.dispatchEvent(new Event("gone"));
+  globalThis.glassformerReport!(place, page);
+}
 
 /** A page with a sentence instead of reports. */
 function say(finding: string, role: string): void {
   const report: ReportData = { kind: "", title: "", heading: "", finding, charts: [], tables: [], passages: [], browser: null, remarks: [] };
   show({ title: "Glassformer", page: true, axes: [], reports: [report] });
   place.querySelector(".finding")!.setAttribute("role", role);
+}
+
+function draw(page: PackedPage): void {
+  show(page);
+  if (location.pathname.startsWith("/run/")) linkBack();
+  document.title = page.title || "Glassformer";
 }
 
 /** The page of a run of a folder: its logo leads to the list. */
@@ -31,18 +48,20 @@ function fail(message: string): void {
   place.querySelector("main")!.append(again);
 }
 
+const ask = (tag = ""): Promise<Response> => fetch(script.dataset.from + location.pathname, { headers: { authorization: `Bearer ${token}`, ...(tag && { "if-none-match": tag }) } });
+
 async function begin(): Promise<void> {
   say("Reading …", "status");
   try {
-    const answer = await fetch(script.dataset.from + location.pathname, { headers: { authorization: `Bearer ${(await takeToken()) ?? ""}` } });
+    token = (await takeToken()) ?? "";
+    const answer = await ask();
     const told = (await answer.json()) as PackedPage & { error?: string };
     if (!answer.ok) return fail(told.error ?? answer.statusText);
-    show(told);
-    if (location.pathname.startsWith("/run/")) linkBack();
-    document.title = told.title || "Glassformer";
+    draw(told);
+    globalThis.glassformerLive?.({ place, draw, ask, gone: GONE }, answer.headers.get("etag"));
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
-    fail("The server does not answer any more: start the command again, and open the address that it prints.");
+    if (!(error instanceof TypeError)) throw error;
+    fail(GONE);
   }
 }
 

@@ -1,6 +1,7 @@
 /** What a page of reports holds as JSON: reports/page.py writes it. */
 
 import type { VNode } from "preact";
+import type { Row } from "./row";
 
 /** A number; one that JSON does not know, as text: NaN, ∞. */
 export type Value = number | string | null;
@@ -63,6 +64,16 @@ export interface MarksData {
   alert: boolean;
 }
 
+/** The model that was kept of a place on the x axis. */
+export interface KeptModel {
+  at: number;
+  /** The path of the page with its rows, or "#TITLE" of a part of this one; empty: they were not evaluated. */
+  rows: string;
+  /** Places of which there is a training state and no rows. */
+  states: number[];
+  group: string;
+}
+
 export interface SeriesData {
   type: "series";
   title: string;
@@ -75,6 +86,7 @@ export interface SeriesData {
   note: string;
   lines: LineData[];
   marks: MarksData[];
+  kept?: KeptModel[];
 }
 
 export interface AxisData {
@@ -215,20 +227,44 @@ export type DrawTradeOff = (data: TradeOffData, Grid: (properties: { table: Tabl
 /** Draws a matrix; live: its cells choose the rows of a browser. A bundle of its own. */
 export type DrawMatrix = (data: MatrixData, live: boolean) => VNode;
 
+/** Corrections of labels, for the browser of rows: a bundle of its own. */
+export interface Review {
+  /** What can be done with all of them. */
+  bar: HTMLElement;
+  /** The labels that are proposed. */
+  list: HTMLElement;
+  /** Opens the fields of a row. */
+  button(row: Row, into: () => Element): HTMLElement | null;
+}
+
 /** Draws the browser of rows. A bundle of its own. */
 export type DrawRows = (data: BrowserData) => VNode;
+
+/** What a served page has for what looks for newer reports. */
+export interface Live {
+  place: HTMLElement;
+  draw(page: PackedPage): void;
+  /** The reports that the server has now; tag: those that are there, which are answered by 304. */
+  ask(tag: string): Promise<Response>;
+  /** What is said of a server that does not answer. */
+  gone: string;
+}
 
 /** Draws reports into an element, in the place of what is there. */
 export type DrawReport = (place: HTMLElement, page: PackedPage) => void;
 
 declare global {
   var glassformerReport: DrawReport | undefined;
+  var glassformerLive: ((live: Live, tag: string | null) => void) | undefined;
   var glassformerSeries: DrawSeries | undefined;
   var glassformerBrowser: DrawBrowser | undefined;
   var glassformerTradeOff: DrawTradeOff | undefined;
   var glassformerMatrix: DrawMatrix | undefined;
   var glassformerRows: DrawRows | undefined;
+  var glassformerReview: ((data: BrowserData, rows: Row[]) => Review) | undefined;
   interface DocumentEventMap {
+    /** What is drawn gives way to newer reports. */
+    gone: Event;
     /** Rows are to be chosen. */
     choose: CustomEvent<Partial<Choice>>;
     /** Rows were chosen. */

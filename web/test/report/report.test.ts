@@ -4,7 +4,8 @@ import { barsHint } from "../../src/report/report";
 import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report/matrix";
 import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
 import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks } from "../../src/report/scales";
-import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
+import { reviewSheet } from "../../src/report/review";
+import { coloursOf, keptAt, placesOf, toldOf, wholeRange } from "../../src/report/series";
 import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
 import { withAxes } from "../../src/report/unpack";
@@ -220,4 +221,23 @@ test("a hundred thousand rows are chosen while one types", () => {
   assert.equal(choose(choice({ find: "arrow 99999", true: "a" })).length, 1);
   const { user } = process.cpuUsage(start);
   assert.ok(user < 1_000_000, `${user / 1000} ms`);
+});
+
+test("a click means what is kept nearby, and says what that is", () => {
+  const kept = { at: 20, rows: "#Errors", states: [30], group: "" };
+  assert.deepEqual([19.9, 20.4, 29.8, 25, 0].map((x) => keptAt([kept], x, 30)), [20, 20, 30, 25, 0]);
+  assert.equal(keptAt([], 3, 30), 3);
+  assert.deepEqual(toldOf(kept, 20, "step"), { words: "the model of step 20 was kept", link: "Its rows" });
+  assert.deepEqual(toldOf(kept, 1000, "step"), { words: "no model was kept of step 1,000", link: "Rows of step 20" });
+  assert.deepEqual(toldOf({ ...kept, rows: "", group: "a" }, 30, "step"), { words: "a: of step 30 a training state was kept, and no rows; no rows were evaluated", link: "" });
+});
+
+test("a sheet of corrected tags has a line a word", () => {
+  const rows = rowsOf(browser([{ index: 3, where: "x.conll: line 1", words: ["Rome", "saw"], true: ["B-LOC", "O"], predicted: ["O", "O"], losses: [2, 0.1], fingerprint: "r1" }], { kind: "tags" }));
+  assert.deepEqual(reviewSheet(rows, "tags", (row, word) => (row.index === 3 && word === 1 ? "B-PER" : "")), [
+    ["index", "where", "row", "word", "text", "label", "predicted", "correction"],
+    [3, "x.conll: line 1", "r1", 1, "Rome", "B-LOC", "O", "B-PER"],
+  ]);
+  const one = rowsOf(browser([{ index: 0, where: "x", texts: [["text", "a"]], true: [], predicted: ["a", "b"], fingerprint: "r2" }], { kind: "labels" }));
+  assert.deepEqual(reviewSheet(one, "labels", () => "delete")[1], [0, "x", "r2", "a", "(none)", "a|b", "delete"]);
 });

@@ -17,6 +17,8 @@ MAX_TEXT = 600
 """Characters of a text in a table; the page and the JSON have all."""
 TITLE_NAMES = 4
 """Systems that a title names; of more it says how many."""
+MAX_PANELS = 2
+"""Metrics that a page shows at once: of more, which often say nearly the same, the main one, and the others folded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,8 @@ class Comparison(Report, kind="comparison"):
         grey = []
         for metric in self.shown:
             baselines = [i for i, one in enumerate(self.systems_with(metric)) if not one.seeds]
-            grey.append(replace(self.metric_table(metric), baselines=baselines))
+            folded = bool(grey) and len(self.shown) > MAX_PANELS  # several metrics say nearly the same
+            grey.append(replace(self.metric_table(metric), baselines=baselines, folded=folded))
         methods = [Table(["metric", "by"], list(self.methods.items()), "How it was computed", left=2)]
         return [*grey, replace(self.cost_table(), caption="What they cost"), *(methods if self.methods else [])]
 
@@ -159,10 +162,8 @@ class Comparison(Report, kind="comparison"):
         if first is not self.systems[0] or difference is None or not math.isfinite(difference.value):
             return ""
         worse = first if best is other else other
-        size = f"{abs(difference.value):.{self.shown.get(self.metric, 3)}f}"
-        chance = (
-            "" if difference.leaves_out_zero else ", which may be chance: the interval of the difference includes 0"
-        )
+        size = (difference if difference.value > 0 else -difference).written(self.shown.get(self.metric, 3))
+        chance = "" if difference.leaves_out_zero else ", which may be chance: the interval includes 0"
         if not difference.value:
             return f"{first.name} and {other.name} have the same {self.metric}."
         return f"{best.name} has a better {self.metric} than {worse.name}, by {size}{chance}."

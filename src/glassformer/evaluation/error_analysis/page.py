@@ -144,7 +144,7 @@ class EvaluatedRows(Display):
     def _browser(self) -> RowBrowser:
         # rows of a book each would make a page that no browser opens
         limit = max(MIN_CHARACTERS, MAX_CHARACTERS // len(self._shown))
-        corrects = bool(self.review) and self.kind in ("classes", "labels", "number")
+        corrects = bool(self.review) and self.kind != "texts"
         groups = dict(zip((record.index for record in self.records), self.groups, strict=False))
         return RowBrowser(
             kind=self.kind,

@@ -1,0 +1,75 @@
+"""The pages of the runs of a folder, and what is known of the models that they kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import DataError
+from glassformer.evaluation.evaluate import PREDICTIONS
+from glassformer.evaluation.run_page import FolderPages, RunVerdict, kept_model, paired_difference
+from glassformer.runs.curves import TrainingCurves
+from glassformer.runs.folder import EventLog, event_log_path
+from glassformer.runs.history import read_run
+from glassformer.runs.run_list import REPORT
+from glassformer.tasks.predictions import write_predictions
+from tests.evaluation.judged_run import classified, report, write_run
+from tests.runs.run_folders import make_run
+
+
+def test_a_run_has_a_page_with_its_rows_where_it_was_evaluated(tmp_path: Path) -> None:
+    records = classified()
+    rows = [{"text": record.row["text"], "label": record.label} for record in records]
+    mood = write_run(tmp_path / "runs" / "mood", "classify", rows, records, ["anger", "joy", "love"])
+    with EventLog(event_log_path(mood)) as log:
+        log.write("begin", steps=10, options={})
+        log.write("end", steps=10)
+    make_run(tmp_path / "runs" / "new")
+    each = FolderPages(tmp_path / "runs")
+    verdict, errors, *_ = each.pages("run/mood/run")
+    assert isinstance(verdict, RunVerdict) and verdict.page_title == "mood/run"
+    browser = errors.browser()
+    assert browser is not None and browser.explorer == "/look/mood/run" and len(browser.rows) == 30
+    [curves] = each.pages("run/new")
+    assert isinstance(curves, TrainingCurves) and "It has no rows yet" in curves.remarks()[0]
+    [both] = each.pages("run/new//mood/run")
+    assert isinstance(both, TrainingCurves) and [kept.rows for kept in both.kept] == ["", "/run/mood/run"]
+    (mood / "evaluation" / "validation" / PREDICTIONS).write_text("{")
+    [curves] = each.pages("run/mood/run")
+    assert isinstance(curves, TrainingCurves) and curves.remarks()[0].startswith("Its rows cannot be shown: ")
+    for where in ("run/nothing", "else"):
+        with pytest.raises(DataError, match="has no run"):
+            each.pages(where)
+    with pytest.raises(DataError, match="new: its rows were not evaluated"):
+        each.explored("new")
+
+
+def test_the_stamp_of_a_page_is_that_of_its_runs(tmp_path: Path) -> None:
+    for name in "ab":
+        make_run(tmp_path / name)
+    each = FolderPages(tmp_path)
+    before = [each.stamp(where) for where in ("", "run/a", "run/b", "run/a//b")]
+    (tmp_path / "a" / REPORT).parent.mkdir(parents=True)
+    (tmp_path / "a" / REPORT).write_text("{}")
+    assert [each.stamp(where) == x for where, x in zip(("", "run/a", "run/b", "run/a//b"), before, strict=True)] == [
+        False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_the_model_that_a_run_kept_is_that_of_its_best_validation(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", [0.7, 0.5])
+    for name in ("step-00000010", "step-00000020", "step-x", "lock"):
+        (run / "checkpoints" / name).mkdir(parents=True)
+    kept = kept_model(run, read_run(run), "#Errors", "a")
+    assert (kept.at, kept.states, kept.rows, kept.group) == (10, [20], "#Errors", "a")
+    assert kept_model(run, read_run(make_run(tmp_path / "b", [], losses=(2.0, 1.0, 0.5))), "").at == 30
+
+
+def test_runs_of_other_rows_have_no_difference(tmp_path: Path) -> None:
+    for name, fingerprint in (("a", "1"), ("b", "2")):
+        folder = make_run(tmp_path / name) / "evaluation" / "validation"
+        folder.mkdir(parents=True)
+        report("classify", classified(), fingerprint).save(folder / "report.json")
+        write_predictions(folder / PREDICTIONS, classified())
+    assert paired_difference(tmp_path / "a", tmp_path / "b", "accuracy") is None
