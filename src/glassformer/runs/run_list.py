@@ -141,8 +141,9 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         metric = chosen.most_common(1)[0][0] if chosen else None
         higher = metric is not None and greater_is_better(metric)
         ranked = _ranked(runs, metric, higher)
-        first = [run for run in ranked if metric is not None and run.value(metric) is not None][:2]
-        apart = difference(*(paths[run.name] for run in first), metric) if difference and metric and first[1:] else None
+        apart, measured = None, [paths[run.name] for run in ranked if metric and run.value(metric) is not None]
+        if difference is not None and metric is not None and len(measured) > 1:
+            apart = difference(measured[0], measured[1], metric)
         return cls(folder.resolve().name, metric, higher, ranked, histories, address, apart)
 
     @property

@@ -118,7 +118,7 @@ class Comparison(Report, kind="comparison"):
 
     def page_tables(self) -> list[Table]:
         """Baselines in grey; and how each metric was computed."""
-        grey = []
+        grey: list[Table] = []
         for metric in self.shown:
             baselines = [i for i, one in enumerate(self.systems_with(metric)) if not one.seeds]
             folded = bool(grey) and len(self.shown) > MAX_PANELS  # several metrics say nearly the same
