@@ -560,3 +560,16 @@ def test_the_winner_of_each_number_is_named_with_those_that_may_be_as_good(tmp_p
         "Best: a with 8 and 16 labels (0.900, with 16 beyond chance); c with 32 labels (0.950, others may equal it)."
     )
     assert "not distinguishable from it:" in report.sentences[0]
+
+
+def test_a_terminal_shows_as_many_differences_as_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = StudyReport.load(Path(__file__).parents[2] / "docs/results/studies/transfer.json")
+    assert len(study.tables()[-1].rows) == len(study.front) == 6
+    monkeypatch.setattr("glassformer.studies.report.MAX_DIFFERENCES", 3)
+    few = study.tables()[-1]
+    assert few.caption.endswith(": 3 of 6, evaluated on fr, the largest first; the page and the JSON have all")
+    assert few.rows[0][0] == "trained on de+fr instead of trained on de" and len(few.rows) == 3
+    assert len(study.page_tables()[1].rows) == len(study.effects) == 24
+    at = replace(study, options=replace(study.options, at={"rows of fr": 250, "evaluated on": "fr"}))
+    assert [row[1] for row in at.tables()[-1].rows] == ["250 rows of fr, evaluated on fr"]
+    assert "1 of 6, 250 rows of fr, evaluated on fr" in at.tables()[-1].caption

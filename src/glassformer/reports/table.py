@@ -46,6 +46,11 @@ def number(x: float) -> str:
     return f"{x:.4g}" if abs(x) < 1000 else f"{x:,.0f}"
 
 
+def natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers in texts by their value: `class 2` before `class 10`."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d{1,18})", text)]
+
+
 def scores(metrics: Mapping[str, float], main: str | None = None) -> list[str]:
     """Metrics as text: `f1_macro 0.41`; micro-averaged F1 only where it is `main`, or is not the accuracy too."""
     same = metrics.get("f1_micro") == metrics.get("accuracy") and main != "f1_micro"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +27,8 @@ from glassformer.reports.table import IntervalCell, Table, amount, clock, hours_
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
 from glassformer.tasks.metrics.metric import Interval
 
+MAX_DIFFERENCES, MAX_COMBINATIONS = 12, 20
+"""Differences, and combinations with metrics next to the main one, that a terminal shows."""
 MAX_SENTENCES = 5
 """Differences that are all put into sentences; of more the table alone has each."""
 FOLDED_ROWS = 12
@@ -412,9 +414,22 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         return Table(list(known), rows, "Paired differences, 95% intervals", left=texts, folded=len(rows) > FOLDED_ROWS)
 
     def tables(self) -> list[Table]:
-        """All combinations, by each metric; and the differences in front."""
-        effects = [self._effects_table(self.front)] if self.front else []
-        return [self.table, *(self._table(name, caption=name) for name in self.options.more), *effects]
+        """All combinations, by each metric, of many by the main one; and as many differences in front as are read."""
+        more = self.options.more if len(self.table.rows) <= MAX_COMBINATIONS else []
+        effects = [self._few_effects()] if self.front else []
+        return [self.table, *(self._table(name, caption=name) for name in more), *effects]
+
+    def _few_effects(self) -> Table:
+        """The differences in front; of many those of the main metric at the levels of `at`, the largest first."""
+        effects, at = self.front, self.options.at
+        if len(effects) <= MAX_DIFFERENCES:
+            return self._effects_table(effects)
+        own = [x for x in effects if x.metric == self.metric]
+        here = [x for x in own if all(x.where.get(name, level) == level for name, level in at.items())] or own
+        shown = sorted(here, key=lambda x: -abs(x.difference.value))[:MAX_DIFFERENCES]
+        table, where = self._effects_table(shown), f", {label_of(at)}" if here is not own else ""
+        few = f"{len(shown)} of {len(effects)}{where}, the largest first; the page and the JSON have all"
+        return replace(table, caption=f"{table.caption}: {few}")
 
     def page_tables(self) -> list[Table]:
         """Also every cell, and rows that were answered differently."""

@@ -64,3 +64,14 @@ def test_what_is_refused() -> None:
         found.shares("all")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="'love'"):
         confusion_matrix(classified(), ["anger", "joy"])
+
+
+def test_numbers_in_names_count_unless_somebody_chose_an_order() -> None:
+    names = [f"class {i}" for i in range(12)]
+    found = confusion_matrix(classified(36, names), sorted(names))
+    assert found is not None and found.names == names
+    assert found.counts.sum() == 36 and found.counts.diagonal().sum() == sum(
+        x.correct is True for x in classified(36, names)
+    )
+    other = confusion_matrix(classified(36, names), names[::-1])
+    assert other is not None and other.names == names[::-1]

@@ -20,7 +20,7 @@ from glassformer.evaluation.error_analysis.errors import label_kind, scored_toke
 from glassformer.files import safe_repr
 from glassformer.reports.charts import PairCounts
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, natural
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
 from glassformer.tasks.types import Prediction
 
@@ -102,7 +102,7 @@ def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None 
     """The confusion matrix of predictions, of tokens where these are tagged; None where rows have no one class.
 
     Args:
-        names: of all classes, in order; None = those that occur, sorted
+        names: of all classes, in order; where that is the alphabet's, numbers in them count; None = those that occur
     Raises: DataError: a class that `names` lacks.
     """
     kind = label_kind(records)
@@ -115,6 +115,8 @@ def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None 
     occurring = {name for pair in pairs for name in pair}
     # as tags are numbered: O first, then type by type
     ordered = list(names or sorted(occurring, key=lambda x: (x != "O", x.partition("-")[2], x)))
+    if ordered == sorted(ordered):  # no order that somebody chose: "class 2" is before "class 10"
+        ordered.sort(key=natural)
     if unknown := sorted(occurring - set(ordered)):
         raise DataError(
             f"the predictions have the class {safe_repr(unknown[0])}, which is none of {', '.join(ordered[:10])}"
