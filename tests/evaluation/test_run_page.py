@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.evaluation.evaluate import PREDICTIONS
-from glassformer.evaluation.run_page import FolderPages, RunVerdict, kept_model, paired_difference
+from glassformer.evaluation.run_page import FolderPages, RunVerdict, paired_difference, saved_model
 from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
@@ -34,7 +34,7 @@ def test_a_run_has_a_page_with_its_rows_where_it_was_evaluated(tmp_path: Path) -
     [curves] = each.pages("run/new")
     assert isinstance(curves, TrainingCurves) and "It has no rows yet" in curves.remarks()[0]
     [both] = each.pages("run/new//mood/run")
-    assert isinstance(both, TrainingCurves) and [kept.rows for kept in both.kept] == ["", "/run/mood/run"]
+    assert isinstance(both, TrainingCurves) and [each.rows for each in both.saved] == ["", "/run/mood/run"]
     (mood / "evaluation" / "validation" / PREDICTIONS).write_text("{")
     [curves] = each.pages("run/mood/run")
     assert isinstance(curves, TrainingCurves) and curves.remarks()[0].startswith("Its rows cannot be shown: ")
@@ -61,9 +61,9 @@ def test_the_model_that_a_run_kept_is_that_of_its_best_validation(tmp_path: Path
     run = make_run(tmp_path / "a", [0.7, 0.5])
     for name in ("step-00000010", "step-00000020", "step-x", "lock"):
         (run / "checkpoints" / name).mkdir(parents=True)
-    kept = kept_model(run, read_run(run), "#Errors", "a")
+    kept = saved_model(run, read_run(run), "#Errors", "a")
     assert (kept.at, kept.states, kept.rows, kept.group) == (10, [20], "#Errors", "a")
-    assert kept_model(run, read_run(make_run(tmp_path / "b", [], losses=(2.0, 1.0, 0.5))), "").at == 30
+    assert saved_model(run, read_run(make_run(tmp_path / "b", [], losses=(2.0, 1.0, 0.5))), "").at == 30
 
 
 def test_runs_of_other_rows_have_no_difference(tmp_path: Path) -> None:

@@ -25,13 +25,13 @@ from glassformer.evaluation.runs import EvaluatedSplit, saved_split
 from glassformer.explorer.report_server import ReportServer, one_page
 from glassformer.explorer.session_runs import SessionFactory
 from glassformer.files import read_json_object
-from glassformer.reports.charts import KeptModel
+from glassformer.reports.charts import SavedModel
 from glassformer.reports.kinds import read_reports
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle, verdict
-from glassformer.runs.folder import MODEL, kept_steps
+from glassformer.runs.folder import MODEL, saved_steps
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.run_list import REPORT, find_runs, named_runs, stamp
 from glassformer.tasks.metrics.metric import Interval
@@ -91,19 +91,19 @@ def run_reports(
     """
     history = history or read_run(split.run.folder)
     errors = evaluated_rows(split, pages, explorer=explorer, first=FIRST_ROWS, whole=False)
-    kept = [kept_model(split.run.folder, history, f"#{errors.title}")]
-    curves = TrainingCurves([history], whole=False, kept=kept)
+    saved = [saved_model(split.run.folder, history, f"#{errors.title}")]
+    curves = TrainingCurves([history], whole=False, saved=saved)
     return [RunVerdict(split.report, history), errors, curves, RunSettings([history])]
 
 
-def kept_model(folder: Path, history: RunHistory, rows: str, group: str = "") -> KeptModel:
+def saved_model(folder: Path, history: RunHistory, rows: str, group: str = "") -> SavedModel:
     """The model that a run kept: that of its best validation, or of its last step.
 
     Args:
-        rows, group: as of `KeptModel`
+        rows, group: as of `SavedModel`
     """
     at = history.last if history.best is None else history.best
-    return KeptModel(at=at, rows=rows, states=[step for step in kept_steps(folder) if step != at], group=group)
+    return SavedModel(at=at, rows=rows, states=[step for step in saved_steps(folder) if step != at], group=group)
 
 
 def serve_run(split: EvaluatedSplit, port: int | None = None) -> ReportServer:
@@ -161,11 +161,11 @@ class FolderPages:
         folders = named_runs(self.folder, where.removeprefix("run/").split("//"))
         histories = [read_run(folder, name) for name, folder in folders.items()]
         if len(histories) > 1:
-            kept = [
-                kept_model(folder, history, run_address(name) if (folder / REPORT).is_file() else "", name)
+            saved = [
+                saved_model(folder, history, run_address(name) if (folder / REPORT).is_file() else "", name)
                 for (name, folder), history in zip(folders.items(), histories, strict=True)
             ]
-            curves = TrainingCurves(histories, kept=kept)
+            curves = TrainingCurves(histories, saved=saved)
             if not comparable(list(folders.values())):
                 return [curves]
             return [compare(dict(folders)), curves]
@@ -178,10 +178,10 @@ class FolderPages:
             return run_reports(split, history, explorer=explorer_of(split, name))
         if (folder / REPORT).is_file():
             return [TrainingCurves(histories), *read_reports(folder / REPORT)]
-        return [TrainingCurves(histories, notes=[NO_ROWS], kept=[kept_model(folder, history, "")])]
+        return [TrainingCurves(histories, notes=[NO_ROWS], saved=[saved_model(folder, history, "")])]
 
     def stamp(self, where: str) -> str:
-        """A text that is another where what is said of the runs of a page may be."""
+        """A text that is another where the reports of a page may be."""
         names = where.removeprefix("run/").split("//")
         return stamp(named_runs(self.folder, names).values() if where else find_runs(self.folder))
 

@@ -63,7 +63,7 @@ class Marks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptModel:
+class SavedModel:
     """The model that was kept of a place on the x axis: a click on a chart says which, and leads to its rows.
 
     at: its x
@@ -86,7 +86,7 @@ class Series:
     wide: as wide as the page
     folded: behind a click, with the others that are
     note: a sentence below it
-    kept: the models of which a click on it, and on those with the same x axis, tells
+    saved: the models of which a click on it, and on those with the same x axis, tells
     """
 
     title: str
@@ -99,7 +99,7 @@ class Series:
     wide: bool = False
     folded: bool = False
     note: str = ""
-    kept: Sequence[KeptModel] = ()
+    saved: Sequence[SavedModel] = ()
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from glassformer.reports.charts import (
     Axis,
     BrowserRow,
     Chart,
-    KeptModel,
     Marks,
     PairCounts,
     Passages,
     RowBrowser,
+    SavedModel,
     Series,
     SeriesLine,
     TextMark,
@@ -417,13 +417,13 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
         **{name: getattr(chart, name) for name in ("log_x", "log_y", "wide", "folded")},
         "lines": list(map(_line_data, chart.lines)),
         "marks": list(map(_marks_data, chart.marks)),
-        **({"kept": list(map(_kept_data, chart.kept))} if chart.kept else {}),
+        **({"saved": list(map(_saved_data, chart.saved))} if chart.saved else {}),
     }
 
 
-def _kept_data(kept: KeptModel) -> dict[str, Any]:
-    states = list(map(_axis_number, kept.states))
-    return {"at": _axis_number(kept.at), "rows": kept.rows, "states": states, "group": _label(kept.group)}
+def _saved_data(model: SavedModel) -> dict[str, Any]:
+    states = list(map(_axis_number, model.states))
+    return {"at": _axis_number(model.at), "rows": model.rows, "states": states, "group": _label(model.group)}
 
 
 def _browser_data(browser: RowBrowser) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.files import counted
-from glassformer.reports.charts import KeptModel, Marks, Series, SeriesLine
+from glassformer.reports.charts import Marks, SavedModel, Series, SeriesLine
 from glassformer.reports.page import report_page, shown_path
 from glassformer.reports.page import write_page as write_html
 from glassformer.reports.report import Display
@@ -84,13 +84,13 @@ class TrainingCurves(Display):
     whole: show all charts, tables and the settings; else fold all but the loss and the metric of the best model, on a
         page that has the rest
     notes: sentences below
-    kept: the models of the runs, to whose rows a click on a chart leads
+    saved: the models of the runs, to whose rows a click on a chart leads
     """
 
     runs: Sequence[RunHistory]
     whole: bool = True
     notes: Sequence[str] = ()
-    kept: Sequence[KeptModel] = ()
+    saved: Sequence[SavedModel] = ()
 
     @property
     def title(self) -> str:
@@ -111,7 +111,7 @@ class TrainingCurves(Display):
     def charts(self) -> list[Series]:
         """The charts, the most important first; no more than a page has room for."""
         series = [self._series(chart) for chart in self._all_charts[:MAX_CHARTS]]
-        return [replace(chart, kept=self.kept) for chart in series[:1]] + series[1:]
+        return [replace(chart, saved=self.saved) for chart in series[:1]] + series[1:]
 
     @property
     def _points(self) -> int:

@@ -89,7 +89,7 @@ def iterate_runs(folder: Path) -> Iterator[Path]:
             ]
 
 
-def kept_steps(folder: Path) -> list[int]:
+def saved_steps(folder: Path) -> list[int]:
     """The steps of which a run has a training state to resume from."""
     names = (path.name.removeprefix("step-") for path in (folder / CHECKPOINTS).glob("step-*"))
     return sorted(int(name) for name in names if name.isdigit())

@@ -27,11 +27,10 @@ from glassformer.reports.table import IntervalCell, Table, amount, clock, hours_
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
 from glassformer.tasks.metrics.metric import Interval
 
-MAX_DIFFERENCES, MAX_COMBINATIONS = 12, 20
-"""Differences, and combinations with metrics next to the main one, that a terminal shows."""
+DIFFERENCES, MAX_DIFFERENCES, MAX_COMBINATIONS = "Paired differences, 95% intervals", 12, 20
+"""Differences, and combinations with metrics next to the main one, that are shown at once."""
 MAX_SENTENCES = 5
 """Differences that are all put into sentences; of more the table alone has each."""
-FOLDED_ROWS = 12
 TITLE_LEVELS = 4
 """Levels of a factor that a title names; of more it says how many."""
 MAX_BARS = 2
@@ -395,9 +394,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     @property
     def front(self) -> list[Effect]:
         """The differences of the level of `columns` that is in front."""
-        return [
-            x for x in self.effects if all(x.where.get(name, level) == level for name, level in self.panels[0].items())
-        ]
+        panel = self.panels[0].items()
+        return [x for x in self.effects if all(x.where.get(name, level) == level for name, level in panel)]
 
     def _effects_table(self, effects: Sequence[Effect]) -> Table:
         columns: dict[str, list[str]] = {
@@ -411,13 +409,12 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         }
         known = {name: cells for name, cells in columns.items() if any(cells)}
         rows, texts = list(zip(*known.values(), strict=True)), list(known).index("difference")
-        return Table(list(known), rows, "Paired differences, 95% intervals", left=texts, folded=len(rows) > FOLDED_ROWS)
+        return Table(list(known), rows, DIFFERENCES, left=texts, folded=len(rows) > MAX_DIFFERENCES)
 
     def tables(self) -> list[Table]:
         """All combinations, by each metric, of many by the main one; and as many differences in front as are read."""
         more = self.options.more if len(self.table.rows) <= MAX_COMBINATIONS else []
-        effects = [self._few_effects()] if self.front else []
-        return [self.table, *(self._table(name, caption=name) for name in more), *effects]
+        return [self.table, *(self._table(x, caption=x) for x in more), *([self._few_effects()] if self.front else [])]
 
     def _few_effects(self) -> Table:
         """The differences in front; of many those of the main metric at the levels of `at`, the largest first."""
@@ -425,11 +422,10 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if len(effects) <= MAX_DIFFERENCES:
             return self._effects_table(effects)
         own = [x for x in effects if x.metric == self.metric]
-        here = [x for x in own if all(x.where.get(name, level) == level for name, level in at.items())] or own
-        shown = sorted(here, key=lambda x: -abs(x.difference.value))[:MAX_DIFFERENCES]
-        table, where = self._effects_table(shown), f", {label_of(at)}" if here is not own else ""
-        few = f"{len(shown)} of {len(effects)}{where}, the largest first; the page and the JSON have all"
-        return replace(table, caption=f"{table.caption}: {few}")
+        here = [x for x in own if at.items() <= x.where.items()] if at else []
+        shown = sorted(here or own, key=lambda x: -abs(x.difference.value))[:MAX_DIFFERENCES]
+        few = ", ".join([f"{len(shown)} of {len(effects)}", *([label_of(at)] if here else []), "the largest first"])
+        return replace(self._effects_table(shown), caption=f"{DIFFERENCES}: {few}; the page and the JSON have all")
 
     def page_tables(self) -> list[Table]:
         """Also every cell, and rows that were answered differently."""
@@ -546,8 +542,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     @property
     def crossings(self) -> list[str]:
         """For each curve in front, from which number on it beats the horizontal line, in a sentence."""
-        panel = self.panels[0]
-        level = self.against(panel)
+        level = self.against(self.panels[0])
         if level is None or math.isnan(level.metrics[self.metric].value):
             return []
         own = level.label([name for name in self.varied if name != self.over])  # crosses itself

@@ -66,7 +66,7 @@ def test_what_is_refused() -> None:
         confusion_matrix(classified(), ["anger", "joy"])
 
 
-def test_numbers_in_names_count_unless_somebody_chose_an_order() -> None:
+def test_numbers_in_names_count_unless_an_order_was_chosen() -> None:
     names = [f"class {i}" for i in range(12)]
     found = confusion_matrix(classified(36, names), sorted(names))
     assert found is not None and found.names == names

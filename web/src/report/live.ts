@@ -56,7 +56,7 @@ async function look(live: Live, tag: string): Promise<void> {
       else {
         tag = answer.headers.get("etag") ?? "";
         tell();
-        // Corrections and choices of rows are somebody's work, which is not drawn over unasked.
+        // Corrections and choices of rows are work of a person, which is not drawn over by itself.
         if (told.reports.some(({ browser }) => browser)) tell("There are newer results.", button("Show them", () => (tell(), renew(live, told))));
         else renew(live, told);
       }

@@ -10,7 +10,7 @@ import uPlot from "uplot";
 import { extent, finite, nearest, number, ticks } from "./scales";
 import { write, written } from "./address";
 import { savePicture } from "./save";
-import type { KeptModel, LineData, MarksData, Picked, SeriesData } from "./types";
+import type { SavedModel, LineData, MarksData, Picked, SeriesData } from "./types";
 
 const COLOURS = 8;
 const TICKS = { rows: 5, columns: 7 };
@@ -57,13 +57,13 @@ export function coloursOf(chart: SeriesData, groups: Picked): number[] {
 export const placesOf = (lines: LineData[]): number[] => lines.reduce<number[]>((longest, { x }) => (x.length > longest.length ? x : longest), []);
 
 /** What a click at x means: what is kept nearby, else x itself. */
-export function keptAt(kept: KeptModel[], x: number, range: number): number {
+export function savedAt(kept: SavedModel[], x: number, range: number): number {
   const places = kept.flatMap(({ at, states }) => [at, ...states]).sort((a, b) => Math.abs(a - x) - Math.abs(b - x));
   return places.length && Math.abs(places[0] - x) <= SNAP * range ? places[0] : x;
 }
 
 /** What is kept of x, in words before the way to the rows of a model. */
-export function toldOf({ at, rows, states, group }: KeptModel, x: number, label: string): { words: string; link: string } {
+export function toldOf({ at, rows, states, group }: SavedModel, x: number, label: string): { words: string; link: string } {
   const own = group ? `${group}: ` : "", what = at === x ? `the model of ${label} ${number(x)} was kept` : states.includes(x) ? `of ${label} ${number(x)} a training state was kept, and no rows` : `no model was kept of ${label} ${number(x)}`;
   return { words: own + (rows ? what : `${what}; no rows were evaluated`), link: rows && (at === x ? "Its rows" : `Rows of ${label} ${number(at)}`) };
 }
@@ -400,13 +400,13 @@ class Link {
   private readonly state: State;
   private readonly output = element("output");
   private readonly told = element("p", { class: "series-told", role: "status" });
-  private readonly kept: KeptModel[];
+  private readonly saved: SavedModel[];
   private readonly zooms: HTMLButtonElement[];
   private readonly switches = new Map<string, HTMLElement>();
 
   constructor(private readonly data: SeriesData[], wanted?: Picked) {
     const whole = wholeRange(data);
-    this.kept = data.flatMap(({ kept }) => kept ?? []);
+    this.saved = data.flatMap(({ saved }) => saved ?? []);
     const key = data.map(({ title }) => title).join("\n"), before = states.get(key);
     const zoomed = before && (before.from > before.whole[0] || before.to < before.whole[1]) && before.to <= whole[1];
     const [from, to] = zoomed ? [before.from, before.to] : whole;
@@ -420,9 +420,9 @@ class Link {
       return button;
     });
     if (!wanted && groups.length > 1 && data.length > 1) this.bar.append(this.groupSwitches(groups));
-    this.bar.append(element("span", { class: "hint" }, `Drag to zoom in; arrow keys move along a chart${this.kept.length ? "; click a step for its rows" : ""}.`), element("span", { class: "grow" }), this.output, ...this.zooms, this.told);
+    this.bar.append(element("span", { class: "hint" }, `Drag to zoom in; arrow keys move along a chart${this.saved.length ? "; click a step for its rows" : ""}.`), element("span", { class: "grow" }), this.output, ...this.zooms, this.told);
     this.update();
-    const step = this.kept.length ? written("step") : null;
+    const step = this.saved.length ? written("step") : null;
     if (step !== null && Number.isFinite(Number(step))) this.tell(Number(step));
   }
 
@@ -461,11 +461,11 @@ class Link {
 
   /** Say which model was kept of an x, with the way to its rows; the address has the x. */
   tell(x: number): void {
-    if (!this.kept.length) return;
-    const at = keptAt(this.kept, x, this.state.to - this.state.from), label = this.data[0].x_label;
+    if (!this.saved.length) return;
+    const at = savedAt(this.saved, x, this.state.to - this.state.from), label = this.data[0].x_label;
     write({ step: String(at) });
     this.moveTo(at);
-    const shown = this.kept.filter(({ group }) => !this.state.hidden.has(JSON.stringify([group]))).sort((a, b) => Number(b.at === at) - Number(a.at === at));
+    const shown = this.saved.filter(({ group }) => !this.state.hidden.has(JSON.stringify([group]))).sort((a, b) => Number(b.at === at) - Number(a.at === at));
     this.told.replaceChildren(...shown.slice(0, TOLD).map((kept) => {
       const { words, link } = toldOf(kept, at, label), said = element("span", {}, `${words}. `);
       if (!link) return said;

@@ -65,7 +65,7 @@ export interface MarksData {
 }
 
 /** The model that was kept of a place on the x axis. */
-export interface KeptModel {
+export interface SavedModel {
   at: number;
   /** The path of the page with its rows, or "#TITLE" of a part of this one; empty: they were not evaluated. */
   rows: string;
@@ -86,7 +86,7 @@ export interface SeriesData {
   note: string;
   lines: LineData[];
   marks: MarksData[];
-  kept?: KeptModel[];
+  saved?: SavedModel[];
 }
 
 export interface AxisData {

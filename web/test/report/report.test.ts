@@ -5,7 +5,7 @@ import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report
 import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
 import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks } from "../../src/report/scales";
 import { reviewSheet } from "../../src/report/review";
-import { coloursOf, keptAt, placesOf, toldOf, wholeRange } from "../../src/report/series";
+import { coloursOf, savedAt, placesOf, toldOf, wholeRange } from "../../src/report/series";
 import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
 import { withAxes } from "../../src/report/unpack";
@@ -225,8 +225,8 @@ test("a hundred thousand rows are chosen while one types", () => {
 
 test("a click means what is kept nearby, and says what that is", () => {
   const kept = { at: 20, rows: "#Errors", states: [30], group: "" };
-  assert.deepEqual([19.9, 20.4, 29.8, 25, 0].map((x) => keptAt([kept], x, 30)), [20, 20, 30, 25, 0]);
-  assert.equal(keptAt([], 3, 30), 3);
+  assert.deepEqual([19.9, 20.4, 29.8, 25, 0].map((x) => savedAt([kept], x, 30)), [20, 20, 30, 25, 0]);
+  assert.equal(savedAt([], 3, 30), 3);
   assert.deepEqual(toldOf(kept, 20, "step"), { words: "the model of step 20 was kept", link: "Its rows" });
   assert.deepEqual(toldOf(kept, 1000, "step"), { words: "no model was kept of step 1,000", link: "Rows of step 20" });
   assert.deepEqual(toldOf({ ...kept, rows: "", group: "a" }, 30, "step"), { words: "a: of step 30 a training state was kept, and no rows; no rows were evaluated", link: "" });

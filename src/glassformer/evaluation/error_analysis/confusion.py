@@ -115,7 +115,7 @@ def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None 
     occurring = {name for pair in pairs for name in pair}
     # as tags are numbered: O first, then type by type
     ordered = list(names or sorted(occurring, key=lambda x: (x != "O", x.partition("-")[2], x)))
-    if ordered == sorted(ordered):  # no order that somebody chose: "class 2" is before "class 10"
+    if ordered == sorted(ordered):  # not an order of a configuration: "class 2" is before "class 10"
         ordered.sort(key=natural)
     if unknown := sorted(occurring - set(ordered)):
         raise DataError(
