@@ -239,6 +239,8 @@ def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
     used = [name for name, kind in programs.items() if reports is None or any(isinstance(x, kind) for x in parts)]
     if reports is None or any(isinstance(x, RowBrowser) and x.review for x in parts):
         used.append("review")
+    if reports is None or any(isinstance(x, Series) and x.saved for x in parts):
+        used.append("steps")
     names = [*used, "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 

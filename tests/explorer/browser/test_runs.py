@@ -229,7 +229,7 @@ def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, 
         assert second.evaluate("[document.activeElement.type, document.activeElement.selectionStart]") == ["search", 0]
         assert first.evaluate("[scrollY, document.querySelector('.browse .sheet').scrollTop]") == places
         assert first.get_by_role("button", name="Whole range").is_enabled(), "it is zoomed in as before"
-        assert "0.25" in first.locator('[data-chart="Training loss"] .series-legend').inner_text()
+        assert "0.8333" in first.locator('[data-chart="Training loss"] .series-legend').inner_text()
         server.close()
         first.clock.fast_forward(6_000)
         news = first.get_by_role("status").filter(has_text="The server does not answer any more")

@@ -8,7 +8,7 @@
 import "./series.css";
 import uPlot from "uplot";
 import { extent, finite, nearest, number, ticks } from "./scales";
-import { write, written } from "./address";
+import { written } from "./address";
 import { savePicture } from "./save";
 import type { SavedModel, LineData, MarksData, Picked, SeriesData } from "./types";
 
@@ -16,8 +16,6 @@ const COLOURS = 8;
 const TICKS = { rows: 5, columns: 7 };
 const MARGIN = 1.02; // an axis from zero ends a little after the last step, for its dot
 const VALUES = 60; // rows of the table of values
-const SNAP = 0.015; // of the range: a click this near to what is kept is meant for it
-const TOLD = 3; // models of which a click tells at most
 const CLICK = 4; // pixels: who moves further drags
 const BARS = uPlot.paths.bars!({ size: [0.9, Infinity], align: 1 });
 
@@ -55,18 +53,6 @@ export function coloursOf(chart: SeriesData, groups: Picked): number[] {
 
 /** The x values that one can point at in a chart: those of its longest line that is shown. */
 export const placesOf = (lines: LineData[]): number[] => lines.reduce<number[]>((longest, { x }) => (x.length > longest.length ? x : longest), []);
-
-/** What a click at x means: what is kept nearby, else x itself. */
-export function savedAt(kept: SavedModel[], x: number, range: number): number {
-  const places = kept.flatMap(({ at, states }) => [at, ...states]).sort((a, b) => Math.abs(a - x) - Math.abs(b - x));
-  return places.length && Math.abs(places[0] - x) <= SNAP * range ? places[0] : x;
-}
-
-/** What is kept of x, in words before the way to the rows of a model. */
-export function toldOf({ at, rows, states, group }: SavedModel, x: number, label: string): { words: string; link: string } {
-  const own = group ? `${group}: ` : "", what = at === x ? `the model of ${label} ${number(x)} was kept` : states.includes(x) ? `of ${label} ${number(x)} a training state was kept, and no rows` : `no model was kept of ${label} ${number(x)}`;
-  return { words: own + (rows ? what : `${what}; no rows were evaluated`), link: rows && (at === x ? "Its rows" : `Rows of ${label} ${number(at)}`) };
-}
 
 /** The range of x over all charts; of whole numbers from zero. */
 export function wholeRange(charts: SeriesData[]): [number, number] {
@@ -462,18 +448,8 @@ class Link {
   /** Say which model was kept of an x, with the way to its rows; the address has the x. */
   tell(x: number): void {
     if (!this.saved.length) return;
-    const at = savedAt(this.saved, x, this.state.to - this.state.from), label = this.data[0].x_label;
-    write({ step: String(at) });
-    this.moveTo(at);
-    const shown = this.saved.filter(({ group }) => !this.state.hidden.has(JSON.stringify([group]))).sort((a, b) => Number(b.at === at) - Number(a.at === at));
-    this.told.replaceChildren(...shown.slice(0, TOLD).map((kept) => {
-      const { words, link } = toldOf(kept, at, label), said = element("span", {}, `${words}. `);
-      if (!link) return said;
-      const way = kept.rows.startsWith("#") ? element("button", {}, link) : element("a", { href: kept.rows }, link);
-      if (way instanceof HTMLButtonElement) way.addEventListener("click", () => document.getElementById(`part-${kept.rows.slice(1)}`)?.scrollIntoView());
-      said.append(way);
-      return said;
-    }));
+    const shown = this.saved.filter(({ group }) => !this.state.hidden.has(JSON.stringify([group])));
+    this.moveTo(globalThis.glassformerSteps!(this.told, shown, x, this.state.to - this.state.from, this.data[0].x_label));
   }
 
   /** Point at an x, in view. */

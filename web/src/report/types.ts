@@ -260,6 +260,7 @@ declare global {
   var glassformerBrowser: DrawBrowser | undefined;
   var glassformerTradeOff: DrawTradeOff | undefined;
   var glassformerMatrix: DrawMatrix | undefined;
+  var glassformerSteps: ((place: HTMLElement, saved: SavedModel[], x: number, range: number, label: string) => number) | undefined;
   var glassformerRows: DrawRows | undefined;
   var glassformerReview: ((data: BrowserData, rows: Row[]) => Review) | undefined;
   interface DocumentEventMap {

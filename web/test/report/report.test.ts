@@ -5,7 +5,8 @@ import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report
 import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
 import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks } from "../../src/report/scales";
 import { reviewSheet } from "../../src/report/review";
-import { coloursOf, savedAt, placesOf, toldOf, wholeRange } from "../../src/report/series";
+import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
+import { savedAt, toldOf } from "../../src/report/steps";
 import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
 import { withAxes } from "../../src/report/unpack";
