@@ -19,7 +19,7 @@ function button(words: string, act: () => void): HTMLButtonElement {
   return made;
 }
 
-/** A line below the page, which stays as it is. */
+/** A line above the page, which stays as it is. */
 const tell = (...words: (string | Node)[]): void => news.replaceChildren(...words);
 
 /** Draw newer reports; what is scrolled, open and in focus stays so. */
@@ -70,6 +70,6 @@ async function look(live: Live, tag: string): Promise<void> {
 
 news.className = "report-news";
 news.setAttribute("role", "status");
-document.body.append(news);
+document.body.prepend(news); // in the flow: it covers nothing
 for (const [name, down] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]] as const) addEventListener(name, () => (pressed = down), true);
 globalThis.glassformerLive = follow;
