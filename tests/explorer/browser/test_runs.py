@@ -235,6 +235,7 @@ def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, 
         news = first.get_by_role("status").filter(has_text="The server does not answer any more")
         news.wait_for()
         assert sorted(first.evaluate(DRAWN)) == before[first][0] and "start the command again" in news.inner_text()
+        first.locator(".browse .sheet").evaluate("each => each.scrollTo(0, 0)")  # axe counts rows below the headings
         check(first, "a server that went away")
 
 
