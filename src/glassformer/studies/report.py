@@ -435,9 +435,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
             shown = [x for x in self.examples if x.test_set == test_set]
             names = list(dict.fromkeys(name for x in shown for name in x.outputs))
             texts = any(x.text for x in shown)
-            rows = [
-                [*([x.text] if texts else []), x.reference, *(x.outputs.get(name, "") for name in names)] for x in shown
-            ]
+            rows = [[x.text] * texts + [x.reference, *(x.outputs.get(name, "") for name in names)] for x in shown]
             about = f"Different answers: {len(rows)} rows of {test_set}, wrong by at least one, and not by all equally"
             headings = [*(["text"] if texts else []), "reference", *names]
             tables.append(Table(headings, rows, about, left=len(headings)))
