@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts, true_label
@@ -120,8 +120,8 @@ def write_explorer_pages(
             with suppress(GlassformerError):
                 session = runs.begin(texts).result()
                 label = {"row": shown_place(record.where), "true": true_label(record)}
-                back = f"../{path.name}#at={record.index}"
-                start = urlencode({"v": 1, **label, "back": back})
+                back = f"../{quote(path.name, errors='surrogateescape')}#at={record.index}"
+                start = urlencode({"v": 1, **label, "back": back}, errors="replace")
                 page = StandalonePage(
                     session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES, start=start, command=command_line()
                 )
