@@ -69,7 +69,7 @@ class UdaOptions(FineTuningOptions, ChangeOptions):
     pairs: Annotated[Count, Doc("Unlabelled texts a step, each with its copy.")] = 8
     pool: Annotated[Count, Doc("Unlabelled texts that are read, at most.")] = 5_000
     temperature: Annotated[Positive, Doc("Sharpening: below 1 makes certain predictions more certain.")] = 0.4
-    confidence: Annotated[BelowOne, Doc("Unlabelled texts count from this probability of a label on.")] = 0.8
+    confidence: Annotated[BelowOne, Doc("Unlabelled texts count from this probability of a label on.")] = 0.95
     align: Annotated[bool, Doc("Predictions for unlabelled texts have each label as often as labelled texts do.")] = (
         True
     )
