@@ -658,17 +658,17 @@ class Model(nn.Module, InNotebook):
         Raises: DataError: the texts are empty or too long. ConfigError: the port is taken, or no such token.
             UnsupportedError: the model has no attention. UnknownOptionError: another argument.
         """
-        from glassformer.explorer import look
+        from glassformer.explorer.look import InitialView, look
 
         known = [name for name, x in signature(Model.look).parameters.items() if x.kind is x.KEYWORD_ONLY]
         for name in unknown:
             hint = f"; it is {OTHER_NAMES[name]} here" if name in OTHER_NAMES else nearest(name, known)
             raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{hint}; allowed: {', '.join(known)}")
         factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec)
-        return look(
-            factory, texts, view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme,
-            options=options, html=html, port=port, browser=browser, block=block,
-        )  # fmt: skip
+        start = InitialView(
+            view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme, options=options
+        )
+        return look(factory, texts, start, html=html, port=port, browser=browser, block=block)
 
     def session_factory(
         self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None

@@ -24,7 +24,7 @@ from glassformer.core.quantised import count_weights
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
-from glassformer.inspect.opening import findings
+from glassformer.inspect.opening import findings, link_sentence
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.session import Session
@@ -81,10 +81,7 @@ def opening_link(session: Session) -> OpeningLink:
     queries, keys = session.streams[about.queries], session.streams[about.keys]
     query = _last(queries)
     share, key = (x.item() for x in session.head(layer, head, about.name).probs([query])[0].max(-1))
-    sentence = (
-        f"In layer {layer}, head {head}, “{queries[query].text}” gives {share:.0%} of its attention to "
-        f"“{keys[int(key)].text}”."
-    )
+    sentence = link_sentence(layer, head, queries[query].text, keys[int(key)].text, share)
     return OpeningLink(about.name, layer, head, query, int(key), sentence)
 
 
@@ -136,10 +133,7 @@ class PassFacts:
         """what the head does here, in a sentence"""
         if self._at_link:
             return self._link.sentence
-        return (
-            f"In layer {self.layer}, head {self.head}, “{self.query}” gives {self.attention:.0%} of its attention to "
-            f"“{self.key}”."
-        )
+        return link_sentence(self.layer, self.head, self.query, self.key, self.attention)
 
     @property
     def query(self) -> str:

@@ -46,24 +46,14 @@ EARLY_ERROR_SECONDS = 0.5
 def look(
     factory: SessionFactory,
     texts: str | Sequence[str],
+    start: InitialView,
     *,
     port: int | None = None,
     browser: bool | None = None,
     html: str | Path | None = None,
-    view: str | None = None,
-    layer: int | None = None,
-    heads: int | Sequence[int] | None = None,
-    query: int | str | None = None,
-    key: int | str | None = None,
-    pair: Sequence[int] | None = None,
-    theme: str | None = None,
-    options: Mapping[str, Any] | None = None,
     block: bool | None = None,
 ) -> Look:
     """Visualise every attention head of one forward pass in a browser; see `Model.look`."""
-    start = InitialView(
-        view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme, options=options
-    )
     if html is not None:
         check_html_path(html)
         start.check_saved()

@@ -11,6 +11,8 @@ from glassformer.errors import ConfigError
 from glassformer.files.schema import Doc, NonNegative, NonNegativeInt, Schema, at_least
 
 Port = Annotated[int, at_least(1, 65535)]
+OF_A_TEXT = ("layers", "view", "layer", "heads", "query", "key", "corpus", "codec")
+"""Options of the explorer that say how it opens on a text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,34 +79,21 @@ class LookOptions(Serving):
     def check_run(self) -> None:
         """Raises: ConfigError: an option of the explorer, which goes with a text, where the page is that of a run."""
         self._refuse(
-            ("layers", "view", "layer", "heads", "query", "key", "theme", "corpus", "codec"),
+            (*OF_A_TEXT, "theme"),
             "says how the explorer opens on a text; give a text, or leave it out for the run",
         )
 
     def check_report(self) -> None:
         """Raises: ConfigError: an option of the explorer or of a store, where the page is that of a report."""
         self._refuse(
-            (
-                "layers",
-                "cap_mb",
-                "view",
-                "layer",
-                "heads",
-                "query",
-                "key",
-                "theme",
-                "corpus",
-                "codec",
-                "reader",
-                "rerank",
-            ),
+            (*OF_A_TEXT, "cap_mb", "theme", "reader", "rerank"),
             "is of the page of a model or a store, and this path is neither; leave it out",
         )
 
     def check_store(self) -> None:
         """Raises: ConfigError: an option of the explorer, where the page is that of a store of documents."""
         self._refuse(
-            ("layers", "cap_mb", "view", "layer", "heads", "query", "key", "corpus", "codec"),
+            (*OF_A_TEXT, "cap_mb"),
             "is of the explorer of a model; leave it out for a store of documents",
         )
 

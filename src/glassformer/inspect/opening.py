@@ -223,15 +223,19 @@ def _different(links: Sequence[_Link]) -> list[_Link]:
     return chosen
 
 
+def link_sentence(layer: int, head: int, query: str, key: str, share: float) -> str:
+    """What a head gives from one token to another, in a sentence."""
+    return f"In layer {layer}, head {head}, “{query}” gives {share:.0%} of its attention to “{key}”."
+
+
 def _tell_link(session: Session, link: _Link) -> HeadFinding:
     about = session.maps[link.map]
     query, key = session.streams[about.queries][link.query].text, session.streams[about.keys][link.key].text
-    where = f"In layer {link.layer}, head {link.head}"
     return HeadFinding(
         link.map,
         link.layer,
         link.head,
-        sentence=f"{where}, “{query}” gives {link.share:.0%} of its attention to “{key}”.",
+        sentence=link_sentence(link.layer, link.head, query, key, link.share),
         short=f"{query} → {key} {link.share:.0%}",
         query=link.query,
         key=link.key,
