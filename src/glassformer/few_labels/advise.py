@@ -23,6 +23,7 @@ from glassformer.few_labels.advice import Advice, AdviceStep, Branch
 from glassformer.few_labels.curves import MeasuredCurves, measured_curves
 from glassformer.few_labels.options import AdviceOptions
 from glassformer.few_labels.row_facts import RowFacts, row_facts
+from glassformer.few_labels.rows import ALL_TESTED_BELOW, SIZES, TEST_SHARE, numbers_of_labels
 from glassformer.files import counted
 from glassformer.files.schema import given
 from glassformer.reports.page import shown_label
@@ -43,9 +44,8 @@ LONG_WORDS = 95
 LONGEST_TOKENS = 512
 MANY_LABELS = 16
 """Labels from which on the usual numbers of labelled rows are too few, and others are tried."""
-ALL_TESTED_BELOW, FOLDS, SEEDS, TESTED = 400, 4, 3, 0.25
-"""How a comparison tests: by cross-validation below this many labelled rows, else on a quarter of them."""
-SIZES = (8, 16, 32, 64, 128, 220)
+FOLDS, SEEDS = 4, 3
+"""Of a comparison, by default."""
 AN_HOUR = 4_000.0
 """Seconds that the first comparison should take at most."""
 BEST = 4
@@ -139,15 +139,14 @@ class AdvisedRows:
     def pool(self) -> int:
         """Labelled rows that a method of a comparison may learn from."""
         labelled = self.facts.labelled
-        return int(labelled * (1 - 1 / FOLDS if labelled < ALL_TESTED_BELOW else 1 - TESTED))
+        return int(labelled * (1 - 1 / FOLDS if labelled < ALL_TESTED_BELOW else 1 - TEST_SHARE))
 
     @property
     def usual_sizes(self) -> list[int]:
         """Numbers of labelled rows that a comparison has by itself; all that there are is added to fewer."""
         if self.sizes:
             return self.sizes
-        sizes = [size for size in SIZES if size <= self.pool]
-        return [*sizes, self.pool] if self.pool < SIZES[-1] and self.pool > 1.2 * (sizes or [0])[-1] else sizes
+        return numbers_of_labels(SIZES, self.pool)
 
     def seconds(self, methods: Sequence[str], extent: Extent) -> float:
         """About how long that takes, as it was measured on other data."""

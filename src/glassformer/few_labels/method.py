@@ -191,6 +191,15 @@ class Method(ABC, Generic[Options]):
         """Whether it reads texts by `Setting.model`."""
         return True
 
+    def require_encoder(self, model: str | None, name: str) -> None:
+        """Raises: ConfigError: it reads texts by a sentence encoder, and none is named.
+
+        Args:
+            name: of the method, as a configuration has it
+        """
+        if self.needs_encoder and not model:
+            raise ConfigError(f"{name} reads texts by a sentence encoder; name one: model= FOLDER")
+
     def saved(self) -> Classify | TextScorer:
         """What answers without the method, once it is fitted: a network with its task, or a scorer.
 

@@ -20,6 +20,11 @@ from glassformer.files import counted, safe_repr
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget, SingleLabel
 from glassformer.tasks.classify.task import labels_of
 
+SIZES = (8, 16, 32, 64, 128, 220)
+"""The usual numbers of labelled rows that methods are compared with."""
+ALL_TESTED_BELOW = 400
+"""Labelled rows below which every one is a test row, by cross-validation: a share of them would be too few."""
+TEST_SHARE = 0.25
 LEAST_HELD_OUT = 2
 """Rows that are held out at least: one alone has a single label, which no choice can be made by."""
 
@@ -132,6 +137,15 @@ class LabelledTexts:
             raise DataError(f"there is {counted(len(self), 'labelled text')}; cross-validation needs two")
         out = split(len(self), [1 / parts] * parts, seed=seed, labels=self.labels)
         return [(np.setdiff1d(np.arange(len(self)), part), part) for part in out]
+
+
+def numbers_of_labels(wanted: Sequence[int], most: int) -> list[int]:
+    """Those of the numbers of labelled rows that there are; and all there are, where that is clearly more.
+
+    numbers_of_labels([8, 16, 64], 48)        [8, 16, 48]
+    """
+    sizes = [size for size in sorted(wanted) if size <= most]
+    return [*sizes, most] if max(wanted) > most > 1.2 * (sizes or [0])[-1] else sizes
 
 
 def without_leaks(unlabelled: Iterable[str], known: Iterable[str]) -> tuple[list[str], int, int]:

@@ -32,7 +32,14 @@ from glassformer.few_labels.curves import measured_curves
 from glassformer.few_labels.method import Method, Setting, find_method, make_method
 from glassformer.few_labels.reading import TextRows, kind_of_labels, sampled_texts, text_rows
 from glassformer.few_labels.row_facts import separator_in
-from glassformer.few_labels.rows import LabelledTexts, without_leaks
+from glassformer.few_labels.rows import (
+    ALL_TESTED_BELOW,
+    SIZES,
+    TEST_SHARE,
+    LabelledTexts,
+    numbers_of_labels,
+    without_leaks,
+)
 from glassformer.files import as_path, counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.schema import Allowed, Count, Schema, parse
@@ -55,10 +62,6 @@ STRATIFIED: Literal["stratified"] = "stratified"
 Choice = Literal[Strategy, "stratified"]
 WORK = ".work"
 """Folder in the output for what cells share, such as an adapted encoder."""
-SIZES = (8, 16, 32, 64, 128, 220)
-ALL_TESTED_BELOW = 400
-"""Labelled rows below which every one is a test row, by cross-validation: a share of them would be too few."""
-TEST_SHARE = 0.25
 MAX_EXAMPLES = 40
 MAX_TEXT = 200
 """Characters of a text that a table of rows shows."""
@@ -268,9 +271,7 @@ class FewLabelsEvaluator(Evaluator):
         smallest = len(rows.pool)
         if rows.test is None:
             smallest -= -(-smallest // self.plan.folds)
-        sizes = [size for size in sorted(self.plan.labels) if size <= smallest]
-        if smallest >= LEAST_LABELS and smallest < max(self.plan.labels) and smallest > 1.2 * (sizes or [0])[-1]:
-            sizes.append(smallest)
+        sizes = numbers_of_labels(self.plan.labels, smallest) if smallest >= LEAST_LABELS else []
         if not sizes:
             raise DataError(
                 f"{counted(len(rows.pool), 'labelled row')} are too few for {min(self.plan.labels)} labels and rows to "
@@ -562,8 +563,7 @@ def few_labels_study(source: str | Path | None, options: FewLabelsOptions | None
         )
     config = parse(FewLabelsConfig, values)
     for name, each in config.few_labels.named.items():
-        if not config.model and make_method(str(each.method), Setting(), **each.options).needs_encoder:
-            raise ConfigError(f"{name} reads texts by a sentence encoder; name one: model= FOLDER")
+        make_method(str(each.method), Setting(), **each.options).require_encoder(config.model, name)
     evaluator = FewLabelsEvaluator(config, read_few_labels(config.data, config.few_labels))
     main, more = evaluator.metrics
     report = config.few_labels.report or ReportOptions(

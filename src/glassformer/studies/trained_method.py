@@ -64,8 +64,7 @@ def train_method(
     unfitted = make_method(spec.name, Setting(model=""), **spec.options)
     if kind.saved is Method.saved:  # before it learns
         unfitted.saved()
-    if unfitted.needs_encoder and config.model is None:
-        raise ConfigError(f"{spec.name} reads texts by a sentence encoder; name one: model= FOLDER")
+    unfitted.require_encoder(config.model, spec.name)
     check_run_folder(folder)
     _check_same_run(config, folder)
     rows = read_rows_of(config, spec, kind)
