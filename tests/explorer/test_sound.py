@@ -145,7 +145,7 @@ def test_a_model_that_does_not_transcribe(serve: Callable[..., Client]) -> None:
 
 def test_the_view_as_a_file_is_another_page(model: Model, clip: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="glassformer transcribe MODEL FILE --html"):
-        look(model.session_factory(), str(clip), html=tmp_path / "page.html", view="sound")
+        look(model.session_factory(), str(clip), InitialView(view="sound"), html=tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
 
 

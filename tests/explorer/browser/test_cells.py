@@ -38,23 +38,26 @@ HOST = """async (esm) => {
 
 
 class Cell:
-    """A cell of that notebook, which shows a page."""
+    """A cell of that notebook, which shows a page.
 
-    def __init__(self, page: Any, look: Look) -> None:
+    asleep: whether the answers of the kernel are held back
+    """
+
+    def __init__(self, page: Any, look: Look, asleep: bool = False) -> None:
         self.page, self.answers = page, SimpleQueue[tuple[dict[str, Any], list[str]]]()  # filled in other threads
         self.widget = CellWidget(look.live_page())
         self.widget.send = lambda content, buffers=(): self.answers.put(
             (content, [base64.b64encode(x).decode() for x in buffers])
         )
-        self.asleep = False
-        page.expose_function("toKernel", lambda content: self.asleep or self.widget._handle_custom_msg(content, []))
+        self.asleep = asleep
+        page.expose_function("toKernel", lambda content: self.widget._handle_custom_msg(content, []))
         page.expose_function("fromKernel", self._taken)
         page.set_content(NOTEBOOK.replace("ID", self.widget.model_id))
         page.evaluate(f"(esm) => void ({HOST})(esm)", self.widget._esm)
         self.frame = page.frame_locator("iframe")
 
     def _taken(self) -> list[tuple[dict[str, Any], list[str]]]:
-        return [self.answers.get() for _ in range(self.answers.qsize())]
+        return [self.answers.get() for _ in range(0 if self.asleep else self.answers.qsize())]
 
     def line(self, text: str) -> None:
         """Wait for the line above the page."""
@@ -88,8 +91,9 @@ def test_a_text_that_is_changed_in_the_cell_is_run_by_the_kernel(tab: Callable[.
 def test_a_silent_kernel_and_one_that_died_are_said_in_a_line(tab: Callable[..., Tab], shown: Look) -> None:
     page = tab().page
     page.clock.install()
-    cell = Cell(page, shown)
+    cell = Cell(page, shown, asleep=True)
     cell.line("Waiting for the kernel")
+    cell.asleep = False
     cell.frame.locator("textarea").first.wait_for()
     cell.asleep = True
     cell.frame.locator("textarea").first.fill(OTHER)
