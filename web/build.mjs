@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { viewsPlugin } from "./views-plugin.mjs";
+import { viewsOf, viewsPlugin } from "./views-plugin.mjs";
 
 const web = dirname(fileURLToPath(import.meta.url));
 const { compilerOptions } = JSON.parse(readFileSync(join(web, "tsconfig.json"), "utf8"));
@@ -23,7 +23,13 @@ const calls = {
   inject: ["src/core/elements.ts"],
 };
 const targets = {
-  explorer: { entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx", ask: "src/ask-main.tsx" }, shell: ["index.html"], jsx: calls },
+  // A saved page is one program, app.js. A server sends served.js, and each view when it is opened.
+  explorer: {
+    entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx", ask: "src/ask-main.tsx" },
+    lazily: { shell: "served", views: viewsOf(web) },
+    shell: ["index.html"],
+    jsx: calls,
+  },
   // The charts of series, which need uPlot, trade-offs, matrices, rows and tables to search in are bundles of their own: not every
   // report has some. Their JSX makes elements by itself, without Preact.
   reports: {
@@ -68,7 +74,15 @@ function licences(metafile) {
   return ["The page holds code of these packages.\n", ...parts].join(`\n${"-".repeat(72)}\n\n`);
 }
 
-async function make({ entryPoints, modules = {}, shell, alias, jsx }) {
+/** The served page and its views, as modules; their style is that of the whole page. */
+async function makeLazily({ shell, views }, options) {
+  const modules = (entryPoints, how) => build({ ...options, entryPoints, format: "esm", loader: { ".css": "empty" }, plugins: [viewsPlugin(web, how)] });
+  const page = await modules({ [shell]: "virtual:shell" }, { lazily: true });
+  const parts = await modules(Object.fromEntries(Object.keys(views).map((name) => [`view-${name}`, `src/views/${name}.tsx`])), { within: `./${shell}.js` });
+  return [...page.outputFiles, ...parts.outputFiles];
+}
+
+async function make({ entryPoints, modules = {}, lazily, shell, alias, jsx }) {
   const options = {
     absWorkingDir: web,
     outdir: "static",
@@ -85,9 +99,10 @@ async function make({ entryPoints, modules = {}, shell, alias, jsx }) {
   };
   const result = await build({ ...options, entryPoints, format: "iife" });
   const imported = await build({ ...options, entryPoints: modules, format: "esm" });
+  const loaded = lazily ? await makeLazily(lazily, options) : [];
   const files = Object.fromEntries(shell.map((name) => [name, readFileSync(join(web, name))]));
   files["THIRD_PARTY.txt"] = Buffer.from(licences(result.metafile));
-  for (const { path, contents } of [...result.outputFiles, ...imported.outputFiles]) files[path.split(sep).pop()] = Buffer.from(contents);
+  for (const { path, contents } of [...result.outputFiles, ...imported.outputFiles, ...loaded]) files[path.split(sep).pop()] = Buffer.from(contents);
   const hashes = Object.fromEntries(Object.keys(files).sort().map((name) => [name, sha256(files[name])]));
   files["manifest.json"] = Buffer.from(`${JSON.stringify({ source: sourceHash(), files: hashes }, null, 2)}\n`);
   return files;

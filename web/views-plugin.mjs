@@ -1,10 +1,12 @@
 // What is made of other files while the page is built.
 //
-// virtual:views                every src/views/*.tsx that exports `view`, so that adding one is adding its file
+// virtual:views                every src/views/*.tsx that exports `view`, so that adding one is adding its file; in the served
+//                              page a view is loaded when it is opened, and what stands before its Component is in the page
+// virtual:shell                the served page, which exports to these views what it shares with them
 // virtual:generation-options   the options of the library's JSON schema, by heading, as the page's controls have them
 
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative, sep } from "node:path";
 
 /** Options whose controls have words of their own. */
 const OWN_WORDS = ["do_sample", "max_new_tokens", "num_beams", "temperature", "top_k", "top_p"];
@@ -29,19 +31,73 @@ function optionsModule(web) {
   return `export const GROUPS = ${JSON.stringify(groups)};`;
 }
 
-export function viewsPlugin(web) {
-  const folder = join(web, "src", "views");
+const filesOf = (folder) => readdirSync(folder, { recursive: true }).map((name) => name.replaceAll("\\", "/")).sort();
+
+/** Name → source of every view. */
+export const viewsOf = (web) => Object.fromEntries(filesOf(join(web, "src", "views"))
+  .filter((name) => /^[^/]+\.tsx$/.test(name))
+  .map((name) => [name.slice(0, -4), readFileSync(join(web, "src", "views", name), "utf8")])
+  .filter(([, source]) => /^export const view\b/m.test(source)));
+
+/** What a view says of itself before its Component: name, title, sentence and options, which are constants. */
+function aboutOf([name, source]) {
+  const found = /^export const view: ViewModule = \{\n([^]*?)^  Component\b/m.exec(source);
+  if (!found) throw new Error(`src/views/${name}.tsx: in what it exports as \`view\`, constants have to stand before Component`);
+  return new Function(`return {${found[1]}}`)();
+}
+
+function viewsModule(web, lazily) {
+  const views = Object.entries(viewsOf(web));
+  if (lazily) {
+    const list = views.map((each) => `{ ...${JSON.stringify(aboutOf(each))}, Component: later(() => import("./view-${each[0]}.js")) }`);
+    return `import { later } from "../ui/later";\nexport const MODULES = Object.fromEntries([${list}].map((view) => [view.name, view]));`;
+  }
+  const imports = views.map(([name], at) => `import { view as view${at} } from "./${name}";`);
+  return `${imports.join("\n")}\nexport const MODULES = Object.fromEntries([${views.map((_, at) => `view${at}`)}].map((view) => [view.name, view]));`;
+}
+
+/** Packages and folders of which the served page has the one copy. */
+const SHARED = /^(preact|preact\/hooks|@preact\/signals)$/;
+const SHARED_FOLDERS = /^src\/(core|ui)\//;
+
+/** Every part of core/ and ui/ that can be imported without beginning something. */
+const sharedFiles = (web) => ["core", "ui"].flatMap((folder) => filesOf(join(web, "src", folder)).map((name) => `./${folder}/${name}`)).filter((name) => /(?<!\.d)\.tsx?$/.test(name));
+
+/** What these files export of their own, where two do not export the same name: then neither of both could be had. */
+function shellModule(web) {
+  const names = new Map();
+  for (const file of sharedFiles(web)) {
+    for (const [, name] of readFileSync(join(web, "src", file), "utf8").matchAll(/^export (?:async )?(?:const|function|class) (\w+)/gm)) {
+      if (names.has(name)) throw new Error(`${names.get(name)} and ${file} both export ${name}: give one of them another name`);
+      names.set(name, file);
+    }
+  }
+  const shared = ["preact", "preact/hooks", "@preact/signals", ...sharedFiles(web)];
+  return [`import "./served-main";`, ...shared.map((name) => `export * from "${name}";`)].join("\n");
+}
+
+/**
+ * @param lazily The served page: its views are files of their own.
+ * @param within A file of a view: what the page shares comes from it.
+ */
+export function viewsPlugin(web, { lazily = false, within = "" } = {}) {
   return {
     name: "views",
-    setup({ onResolve, onLoad }) {
-      onResolve({ filter: /^virtual:generation-options$/ }, ({ path }) => ({ path, namespace: "options" }));
-      onLoad({ filter: /.*/, namespace: "options" }, () => ({ contents: optionsModule(web) }));
-      onResolve({ filter: /^virtual:views$/ }, ({ path }) => ({ path, namespace: "views" }));
-      onLoad({ filter: /.*/, namespace: "views" }, () => {
-        const files = readdirSync(folder).filter((name) => name.endsWith(".tsx") && /^export const view\b/m.test(readFileSync(join(folder, name), "utf8"))).sort();
-        const imports = files.map((name, at) => `import { view as view${at} } from "./${name}";`);
-        const list = files.map((_, at) => `view${at}`).join(", ");
-        return { contents: `${imports.join("\n")}\nexport const MODULES = Object.fromEntries([${list}].map((view) => [view.name, view]));\n`, resolveDir: folder, watchDirs: [folder] };
+    setup({ onResolve, onLoad, resolve }) {
+      const made = (filter, namespace, contents, resolveDir) => {
+        onResolve({ filter }, ({ path }) => ({ path, namespace }));
+        onLoad({ filter: /.*/, namespace }, () => ({ contents: contents(), resolveDir }));
+      };
+      made(/^virtual:generation-options$/, "options", () => optionsModule(web));
+      made(/^virtual:views$/, "views", () => viewsModule(web, lazily), join(web, "src", "views"));
+      made(/^virtual:shell$/, "shell", () => shellModule(web), join(web, "src"));
+      if (lazily) onResolve({ filter: /^\.\/view-[\w-]+\.js$/ }, ({ path }) => ({ path, external: true }));
+      if (!within) return;
+      onResolve({ filter: SHARED }, () => ({ path: within, external: true }));
+      onResolve({ filter: /^\./ }, async ({ path, pluginData, ...about }) => {
+        if (pluginData === "resolved" || !about.importer) return;
+        const found = await resolve(path, { ...about, pluginData: "resolved" });
+        return SHARED_FOLDERS.test(relative(web, found.path).split(sep).join("/")) && !found.path.endsWith(".css") ? { path: within, external: true } : found;
       });
     },
   };

@@ -83,18 +83,36 @@ def test_what_one_points_at_can_be_tapped_too() -> None:
     assert len(hints) >= 10 and all("ap or point at" in hint for hint in hints), hints
 
 
+def compressed(*names: str) -> int:
+    return sum(len(gzip.compress((STATIC / name).read_bytes())) for name in names)
+
+
 def test_the_shell_is_light() -> None:
-    shell = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css"))
-    assert shell <= 152_500, f"{shell:,} bytes compressed"
+    size = compressed("index.html", "served.js", "app.css")
+    assert size <= 75_000, f"{size:,} bytes compressed"
+
+
+def test_each_view_is_a_file_of_its_own_and_light() -> None:
+    views = {path.stem: compressed(path.name) for path in STATIC.glob("view-*.js")}
+    sources = {path.stem: path.read_text("utf-8") for path in (WEB / "src" / "views").glob("*.tsx")}
+    assert sorted(views) == sorted(f"view-{name}" for name, text in sources.items() if "\nexport const view:" in text)
+    assert max(views.values()) <= 16_000, views
+    shell = (STATIC / "served.js").read_text("utf-8")
+    assert all(f'import("./{name}.js")' in shell for name in views)
+
+
+def test_a_saved_page_has_all_views() -> None:
+    size = compressed("app.js", "app.css")
+    assert size <= 165_000, f"{size:,} bytes compressed"
 
 
 def test_the_page_of_sounds_carries_no_explorer() -> None:
-    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("listen.js", "listen.css"))
+    size = compressed("listen.js", "listen.css")
     assert size <= 40_000, f"{size:,} bytes compressed"
 
 
 def test_the_page_of_documents_carries_no_explorer() -> None:
-    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("ask.js", "ask.css"))
+    size = compressed("ask.js", "ask.css")
     assert size <= 30_000, f"{size:,} bytes compressed"
 
 

@@ -1,35 +1,21 @@
-/** Entry point: takes the access token from the URL, chooses the transport, and renders the app. */
+/** Entry point of a page that is saved, and of one in a notebook: chooses where its numbers come from, and draws it. */
 
 import "./style.css"; // first: what the views say of themselves comes after
 import { render } from "preact";
-import { HttpTransport } from "./core/http-transport";
 import { hasInline, InlineTransport } from "./core/inline-transport";
-import { takeToken } from "./core/access-token";
 import { pairsOf } from "./core/url-state";
-import { Store } from "./core/store";
-import { App } from "./ui/app";
+import { openExplorer, servedTransport, whenReady } from "./ui/open";
 import { chooseTheme, followTheme } from "./ui/theme";
 import { SoundPage } from "./views/sound";
 import { hasTranscript, openTranscript } from "./views/sound/transcript";
 
-async function open(): Promise<void> {
-  const root = document.getElementById("app");
-  if (!root) throw new Error("The page has no element #app to draw in.");
+async function openSound(root: Element): Promise<void> {
   const linkTheme = pairsOf(location.hash).get("theme");
   followTheme();
-  if (hasTranscript()) {
-    const transcript = await openTranscript();
-    document.title = `${transcript.name} · glassformer`;
-    render(<SoundPage transcript={transcript} />, root);
-    if (linkTheme) chooseTheme(linkTheme);
-    return;
-  }
-  const store = new Store(hasInline() ? new InlineTransport() : new HttpTransport(await takeToken()));
-  render(<App store={store} />, root);
-  await store.start();
-  const themeName = linkTheme ?? pairsOf(store.session.value?.start ?? "").get("theme");
-  if (themeName) chooseTheme(themeName);
+  const transcript = await openTranscript();
+  document.title = `${transcript.name} · glassformer`;
+  render(<SoundPage transcript={transcript} />, root);
+  if (linkTheme) chooseTheme(linkTheme);
 }
 
-if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => void open());
-else void open();
+whenReady(async (root) => (hasTranscript() ? openSound(root) : openExplorer(root, hasInline() ? new InlineTransport() : await servedTransport())));

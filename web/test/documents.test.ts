@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type Context, nearestTokens, pairsOf, partsOf, placeOf, type Passage } from "../src/core/documents";
+import { type Context, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage } from "../src/core/documents";
 
 const token = (text: string) => ({ text, piece: text, id: 0, segment: 0, special: false, continues: false, span: null });
 const context = (question: string[], passage: string[], cells: number[]): Context => ({
@@ -25,11 +25,11 @@ test("the map has the nearest tokens of the passage, in their order", () => {
 });
 
 test("each token of the question has its nearest", () => {
-  const pairs = pairsOf(context(["a", "b"], ["x", "y"], [0.25, 0.5, 0.75, -1]));
+  const pairs = tokenPairs(context(["a", "b"], ["x", "y"], [0.25, 0.5, 0.75, -1]));
   assert.deepEqual(pairs.map(([mine, its, cosine]) => [mine.text, its.text, cosine]), [["a", "y", 0.5], ["b", "x", 0.75]]);
 });
 
 test("a place has a line, a page, or neither", () => {
-  const place = (some: object) => placeOf({ file: "f", line: 0, page: 0, ...some } as Passage);
+  const place = (some: object) => passagePlace({ file: "f", line: 0, page: 0, ...some } as Passage);
   assert.deepEqual([place({ line: 3 }), place({ page: 2 }), place({})], ["f:3", "f, page 2", "f"]);
 });

@@ -97,8 +97,10 @@ def static_routes(program: str = "app", path: str = "/") -> list[Route]:
     Raises: PageMissingError: this installation lacks the page's files.
     """
     files = page_files()
-    for kind in ("css", "js"):
-        files["index.html"] = files["index.html"].replace(f"/app.{kind}".encode(), f"/{program}.{kind}".encode())
+    if program != "app":
+        own = {"/app.css": f"/{program}.css", SCRIPT: element("script", src=f"/static/{program}.js")}
+        for explorers, its in own.items():
+            files["index.html"] = files["index.html"].replace(explorers.encode(), its.encode())
     # Views of plug-ins are drawn by the program of reports.
     if program == "app" and has_report_views():
         style, script = report_files(None)

@@ -4,7 +4,7 @@
     body    script class="frame" data-key="overview/self/0"    base64(deflate(frame)) …
             script id="session"                                base64(deflate(JSON))
             script id="trace"                                  a generation trace, where the page holds one
-            script    the same program that the server serves, found by its hash in the policy
+            script    the program, found by its hash in the policy: all views, which a server sends when they are opened
 
 Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed
 in the browser, are in it while the file stays small; `exact_layers` lists them.
@@ -119,7 +119,7 @@ MAX_MAPPED_TOKENS = 512
 """Of longer texts a page leaves out the map of tokens."""
 
 STYLE = '<link rel="stylesheet" href="/static/app.css">'
-SCRIPT = element("script", src="/static/app.js")
+SCRIPT = element("script", type="module", src="/static/served.js")
 
 Progress = Callable[[int, int], None]
 

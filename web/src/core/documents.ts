@@ -4,8 +4,8 @@ import type { BinaryFrame } from "./binary-frame";
 import type { Similarity } from "./similarity";
 import type { Token, Transport } from "./types";
 
-export const METHODS = ["fusion", "bm25", "dense"] as const;
-export type Method = (typeof METHODS)[number];
+export const SEARCH_METHODS = ["fusion", "bm25", "dense"] as const;
+export type Method = (typeof SEARCH_METHODS)[number];
 
 export interface StoreFacts {
   name: string;
@@ -121,7 +121,7 @@ export async function context(transport: Transport, question: string, id: number
 }
 
 /** `notes/tower.md:12`, `report.pdf, page 3`. */
-export const placeOf = ({ file, line, page, number }: Passage): string =>
+export const passagePlace = ({ file, line, page, number }: Passage): string =>
   page ? `${file}, page ${page}` : line ? `${file}:${line}` : number ? `${file}, passage ${number}` : file;
 
 /** A mark of a text: its characters, as Python counts them. */
@@ -152,7 +152,7 @@ export function nearestTokens({ tokens: [question, passage], cells, score }: Con
 }
 
 /** For each token of the question the nearest of the passage, and their cosine. */
-export const pairsOf = ({ tokens: [question, passage], cells }: Context): [Token, Token, number][] =>
+export const tokenPairs = ({ tokens: [question, passage], cells }: Context): [Token, Token, number][] =>
   question.map((token, i) => {
     const row = cells.subarray(i * passage.length, (i + 1) * passage.length);
     const most = row.indexOf(Math.max(...row));

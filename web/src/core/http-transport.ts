@@ -110,7 +110,7 @@ export class HttpTransport implements Transport {
   }
 }
 
-const SERVER_GONE = "The program that serves this page has ended.";
+export const SERVER_GONE = "The program that serves this page has ended.";
 
 /** A request without a response: aborted, or the server is gone. */
 function unreachable(error: unknown): never {

@@ -94,7 +94,7 @@ export interface StoredReading {
 
 export const MEASURES = ["probability", "rank", "kl", "entropy"] as const;
 export type Measure = (typeof MEASURES)[number];
-export const METHODS = ["integrated", "gradient"] as const;
+const METHODS = ["integrated", "gradient"] as const;
 export type Method = (typeof METHODS)[number];
 
 /** Their part of the state. */

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { setFragment } from "../core/browser";
-import { type Answer, type Asked, ask, asTyped, describe, METHODS, type Method, type Passage, placeOf, type StoreFacts } from "../core/documents";
+import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts } from "../core/documents";
 import { count, plural } from "../core/format";
 import type { Transport } from "../core/types";
 import { pairsOf } from "../core/url-state";
@@ -117,7 +117,7 @@ function Question({ asked, store, busy, change }: { asked: Asked; store: StoreFa
       <button class="primary" disabled={busy}>{busy ? "Asking…" : "Ask"}</button>
       {store?.model && (
         <div class="ask-options">
-          <Segments legend="Search by" name="method" values={METHODS} value={asked.method ?? "fusion"} set={(method: Method) => change({ method: method === "fusion" ? null : method })} text={(method) => NAMES[method]} titled={(method) => ({ bm25: "BM25", dense: "Dense search", fusion: "Reciprocal rank fusion of both" })[method]} />
+          <Segments legend="Search by" name="method" values={SEARCH_METHODS} value={asked.method ?? "fusion"} set={(method: Method) => change({ method: method === "fusion" ? null : method })} text={(method) => NAMES[method]} titled={(method) => ({ bm25: "BM25", dense: "Dense search", fusion: "Reciprocal rank fusion of both" })[method]} />
           {!store.reranker && (
             <label title={`Late interaction: the best ${LATE} are ranked again by MaxSim, token by token`}>
               <input type="checkbox" checked={asked.late > 0} onChange={(event) => change({ late: event.currentTarget.checked ? LATE : 0 })} /> token by token
@@ -180,7 +180,7 @@ function Empty({ store }: { store: StoreFacts | null }) {
 function Found({ answer, transport, chosen, choose }: { answer: Answer; transport: Transport; chosen: number; choose(at: number): void }) {
   const { matches, passage, others, sentences, notes } = answer;
   const shown = matches[Math.min(chosen, matches.length - 1)];
-  const cited = (at: number | null) => at !== null && matches[at] && <> <button class="ask-cite" onClick={() => choose(at)} aria-label={`Passage ${at + 1}, ${placeOf(matches[at])}`}>{at + 1}</button></>;
+  const cited = (at: number | null) => at !== null && matches[at] && <> <button class="ask-cite" onClick={() => choose(at)} aria-label={`Passage ${at + 1}, ${passagePlace(matches[at])}`}>{at + 1}</button></>;
   return (
     <>
       <section class="ask-answer" aria-label="Answer">
@@ -188,7 +188,7 @@ function Found({ answer, transport, chosen, choose }: { answer: Answer; transpor
           {passage === null ? (matches.length ? "The documents do not answer this." : "The documents have nothing about this.")
             : sentences.length ? sentences.filter((each) => each.passage !== null).map((each, at) => <span key={at}>{each.text}{cited(each.passage)} </span>) : <>{answer.answer}{cited(passage)}</>}
         </p>
-        {passage !== null && <p class="ask-source">from <b>{placeOf(matches[passage])}</b>{matches[passage].headings.length > 0 && <>, {matches[passage].headings.join(" › ")}</>}</p>}
+        {passage !== null && <p class="ask-source">from <b>{passagePlace(matches[passage])}</b>{matches[passage].headings.length > 0 && <>, {matches[passage].headings.join(" › ")}</>}</p>}
         {others.length > 0 && <p class="hint">less likely: {others.map((each, at) => <span key={at} class="ask-other">{each.text}{cited(each.passage)}</span>)}</p>}
         {notes.map((note) => <p key={note} class="hint">{asTyped(note)}</p>)}
       </section>
@@ -218,7 +218,7 @@ function Passages({ matches, chosen, choose }: { matches: Passage[]; chosen: num
             }}
             onFocus={() => choose(at)}
           >
-            <p class="ask-place"><b>{at + 1}</b> {placeOf(passage)}</p>
+            <p class="ask-place"><b>{at + 1}</b> {passagePlace(passage)}</p>
             <p class="ask-beginning" dir="auto">{passage.text}</p>
             <p class="ask-ranks">
               {methods.map((name) => (
@@ -242,7 +242,7 @@ function Stages({ stages }: { stages: Answer["stages"] }) {
 
 function readAsked(): Asked {
   const pairs = pairsOf(location.hash);
-  const method = METHODS.find((name) => name === pairs.get("m")) ?? null;
+  const method = SEARCH_METHODS.find((name) => name === pairs.get("m")) ?? null;
   const where = new Map(pairs.getAll("where").filter(Boolean).map((pair) => {
     const [name, ...value] = pair.split("=");
     return [name, value.join("=")];

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { type Answer, type Boundary, type Context, context, type Mark, nearestTokens, pairsOf, partsOf, placeOf, type Passage, type WordScore } from "../../core/documents";
+import { type Answer, type Boundary, type Context, context, type Mark, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage, type WordScore } from "../../core/documents";
 import { count, percent, visible } from "../../core/format";
 import { shade } from "../../core/palette";
 import type { SimilarityState } from "../../core/similarity";
@@ -64,7 +64,7 @@ function InFile({ answer, at, around }: { answer: Answer; at: number; around: Co
   const parts = useMemo(() => partsOf(passage.text, marks), [answer, at]);
   return (
     <div class="ask-card">
-      <p class="ask-place"><b>{placeOf(passage)}</b>{passage.headings.length > 0 && <> {passage.headings.join(" › ")}</>}{passage.also.length > 0 && <>, also in {passage.also.join(", ")}</>}</p>
+      <p class="ask-place"><b>{passagePlace(passage)}</b>{passage.headings.length > 0 && <> {passage.headings.join(" › ")}</>}{passage.also.length > 0 && <>, also in {passage.also.join(", ")}</>}</p>
       <div class="ask-text" ref={box} data-bars={boundaries.length ? "" : undefined} tabIndex={0} role="group" aria-label={`The passage in ${passage.file}`} dir="auto">
         {around?.before.map((each) => <span key={each.id} class="ask-around">{beforeOf(each, passage)}</span>)}
         {parts.map((part, index) => <Part key={index} {...part} most={most} />)}
@@ -130,7 +130,7 @@ function Tokens({ of }: { of: Context }) {
   const [row, column] = here.value;
   const pinned: SimilarityState = { words: false, row, column };
   const point = (r: number | null, c: number | null) => (here.value = [r, c]);
-  const pairs = pairsOf(of).sort((a, b) => b[2] - a[2]);
+  const pairs = tokenPairs(of).sort((a, b) => b[2] - a[2]);
   return (
     <div class="ask-card ask-tokens">
       <h3>Question × passage, token by token: MaxSim {of.score.toFixed(3)}</h3>
