@@ -56,6 +56,7 @@ class PruningSpec(Schema):
     every: steps between two choices of the masks
     scope: whether the share holds in all matrices together, or in each of them or of their rows
     learning_rate: of the scores, at its peak
+    first_scores: of movement: zero, or magnitude, |W| divided by its mean in the matrix
     threshold, penalty: of soft-movement: τ, and λ at the end
     rewind: a step, or below 1 a share of all, to whose weights the run returns once at `end`; with magnitude
     Raises: ConfigError: numbers that do not go together.
@@ -69,6 +70,7 @@ class PruningSpec(Schema):
     every: Count = 10
     scope: Scope = "global"
     learning_rate: Positive = 1e-2
+    first_scores: Literal["zero", "magnitude"] = "zero"
     threshold: BelowOne = 0.1
     penalty: NonNegative = 100.0
     rewind: Time | None = None
@@ -76,6 +78,8 @@ class PruningSpec(Schema):
     def validate(self) -> None:
         if self.rewind is not None and self.method != "magnitude":
             raise ConfigError("pruning.rewind goes with method: magnitude; learned scores belong to later weights")
+        if self.first_scores != "zero" and self.method != "movement":
+            raise ConfigError(f"pruning.first_scores is {self.first_scores}, which goes with method: movement")
         if self.initial > self.sparsity:
             raise ConfigError(f"pruning.initial is {self.initial}, above pruning.sparsity, {self.sparsity}")
 
@@ -102,14 +106,12 @@ class MaskedLinear(nn.Linear):
 
     mask: Tensor
 
-    def __init__(self, base: nn.Linear, first_score: float | None = None) -> None:
+    def __init__(self, base: nn.Linear, first_scores: Tensor | None = None) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = base.in_features, base.out_features
         self.weight, self.bias = base.weight, base.bias
         self.register_buffer("mask", torch.ones_like(base.weight, dtype=torch.bool))
-        self.scores = None
-        if first_score is not None:
-            self.scores = nn.Parameter(torch.full_like(base.weight, first_score, dtype=torch.float32))
+        self.scores = None if first_scores is None else nn.Parameter(first_scores)
         self.train(base.training)
 
     @property
@@ -155,7 +157,6 @@ class WeightPruning:
         self.rewind_step = None if spec.rewind is None else _step(spec.rewind, steps)
         if self.rewind_step is not None and self.rewind_step >= end:
             raise ConfigError(f"pruning.rewind is step {self.rewind_step}, which must be before step {end}, its end")
-        first = {"magnitude": None, "movement": 0.0, "soft-movement": FIRST_SCORE}[spec.method]
         weights = {name: x for name, x in prunable_weights(network).items() if x.requires_grad}
         if not weights:
             raise ConfigError("there is nothing to prune: the network has no blocks, or all of them are frozen")
@@ -165,7 +166,7 @@ class WeightPruning:
             path = name.removesuffix(".weight")
             base = modules[path]
             assert isinstance(base, nn.Linear)  # `prunable_weights` has no others
-            self.layers[path] = MaskedLinear(base, first)
+            self.layers[path] = MaskedLinear(base, _first_scores(base.weight.detach(), spec))
         install(network, self.layers)
         if self.rewind_step is not None:
             self._note_early()
@@ -275,6 +276,17 @@ class WeightPruning:
         for module in self.network.modules():
             for name in [name for name in module._buffers if name.startswith(EARLY)]:
                 del module._buffers[name]
+
+
+def _first_scores(weight: Tensor, spec: PruningSpec) -> Tensor | None:
+    """The scores with which a matrix begins, fp32; None where they are not learned."""
+    if spec.method == "magnitude":
+        return None
+    if spec.first_scores == "magnitude":
+        size = weight.float().abs()
+        return size / size.mean().clamp_min(torch.finfo(torch.float32).tiny)
+    first = FIRST_SCORE if spec.method == "soft-movement" else 0.0
+    return torch.full_like(weight, first, dtype=torch.float32)
 
 
 def _step(time: float, steps: int) -> int:
