@@ -222,3 +222,8 @@ def test_what_is_not_fitted_or_no_list_is_refused() -> None:
     assert method.predict([]) == []
     with pytest.raises(DataError, match="texts is one string; give a list of strings"):
         method.predict("a text")
+
+
+def test_methods_that_ask_another_model_need_no_sentence_encoder() -> None:
+    without = {name for name in METHODS if not make_method(name, Setting()).needs_encoder}
+    assert without == {"naive-bayes", "logistic-regression", "augmented", "entailment", "prompts", "in-context"}

@@ -44,7 +44,7 @@ class Watch(Callback):
 def test_the_gradient_reaches_weights_that_stay_and_all_scores() -> None:
     torch.manual_seed(0)
     base = nn.Linear(3, 2)
-    layer = MaskedLinear(base, 0.0)
+    layer = MaskedLinear(base, torch.zeros_like(base.weight))
     layer.mask[0, 1] = layer.mask[1, 2] = False
     x, y = torch.randn(5, 3), torch.randn(5, 2)
     (layer(x) * y).sum().backward()

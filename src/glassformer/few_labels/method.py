@@ -188,8 +188,8 @@ class Method(ABC, Generic[Options]):
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether it reads texts by `Setting.model`."""
-        return True
+        """Whether it reads texts by `Setting.model`, and not by the model of a role alone."""
+        return not {*self.NEEDS} - {"labels", "unlabelled"}
 
     def require_encoder(self, model: str | None, name: str) -> None:
         """Raises: ConfigError: it reads texts by a sentence encoder, and none is named.
