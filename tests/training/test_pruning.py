@@ -12,6 +12,7 @@ from torch import nn
 from glassformer import load
 from glassformer.compression.movement import MaskedLinear, PruningSpec, WeightPruning
 from glassformer.compression.prune import prunable_weights, sparsity_of
+from glassformer.core.heads import not_none
 from glassformer.errors import ConfigError
 from glassformer.runs.config import parse_config
 from glassformer.runs.folder import read_event_log
@@ -23,6 +24,7 @@ QUICK: dict[str, Any] = {"begin": 0.2, "end": 0.6, "every": 2}
 METHODS = {
     "magnitude": PruningSpec(sparsity=0.75, **QUICK),
     "movement": PruningSpec(method="movement", sparsity=0.75, scope="layer", **QUICK),
+    "movement-from-magnitudes": PruningSpec(method="movement", sparsity=0.75, first_scores="magnitude", **QUICK),
     "soft-movement": PruningSpec(method="soft-movement", penalty=3000, learning_rate=0.5, **QUICK),
     "rewinding": PruningSpec(sparsity=0.5, rewind=3, **QUICK),
 }
@@ -170,6 +172,7 @@ def test_a_configuration_has_a_section() -> None:
         ({"sparsity": 0.2, "initial": 0.5}, {}, "above pruning.sparsity"),
         ({"method": "movment"}, {}, "allowed: magnitude, movement, soft-movement"),
         ({"method": "movement", "rewind": 10}, {}, "goes with method: magnitude"),
+        ({"first_scores": "magnitude"}, {}, "goes with method: movement"),
         ({}, {"adapter": {"rank": 2}}, "does not go with adapter"),
         ({}, {"sharded": True}, "does not go with sharded"),
     ],
@@ -191,6 +194,16 @@ def test_times_and_networks_that_make_no_sense() -> None:
     network.requires_grad_(False)
     with pytest.raises(ConfigError, match="nothing to prune"):
         WeightPruning(network, PruningSpec(), 10)
+
+
+def test_scores_begin_at_magnitudes() -> None:
+    network = model_of(BERT, "text-classification").network
+    zeros = next(iter(prunable_weights(network).values())).detach().zero_()
+    spec = PruningSpec(method="movement", first_scores="magnitude", begin=0, end=1)
+    for layer in WeightPruning(network, spec, 10).layers.values():
+        scores, size = not_none(layer.scores).detach(), layer.weight.detach().abs()
+        torch.testing.assert_close(scores * size.mean(), size)
+        assert scores.mean().item() == pytest.approx(0 if layer.weight.data_ptr() == zeros.data_ptr() else 1)
 
 
 def test_two_processes_choose_the_same_masks(tmp_path: Path) -> None:
