@@ -117,7 +117,7 @@ class KeyValueCache:
         """Refuse keys that do not continue those of their layer."""
         if torch.compiler.is_compiling():  # an exported program's sizes are free, and must stay so
             return
-        if filled is not None and len(filled.k) != len(k):
+        if filled is not None and filled.k.shape[0] != k.shape[0]:
             raise ConfigError(f"the cache holds {len(filled.k)} texts, the batch {len(k)}; make one cache a batch")
         held = 0 if filled is None else filled.tokens
         if held < self.length:

@@ -54,6 +54,7 @@ class StepProgram:
         self._records: list[dict[str, Any]] = []
         self._layers: list[tuple[int, Attention | CrossAttention]] = []  # number of the instruction, layer
         self._rotary: dict[RotarySpec, list[int]] = {}  # instructions that turn by the angles of each
+        self._angles: dict[RotarySpec, tuple[Tensor, Tensor]] = {}  # cosines and sines of the first positions
         self._bias: tuple[int, Tensor] | None = None  # distances, bias of each
         self.stream = self._buffer(stack.spec.width).view(B, T, -1)
         self._branch = self._buffer(stack.spec.width)
@@ -115,14 +116,29 @@ class StepProgram:
     def _turn(self, x: Tensor, flow: Flow) -> list[Tensor]:
         """Cosines and sines of these tokens, from the modules that make them."""
         made: list[Tensor] = []
+        counted = flow.keep is None and flow.positions is None
         for spec, numbers in self._rotary.items():
-            cosines, sines = self.stack.rotaries[spec](flow.token_positions(x), torch.float32)
-            made += [cosines.contiguous(), sines.contiguous()]
-            for number in numbers:
-                op = self.instructions[number]
-                op["cosines"], op["sines"] = made[-2].data_ptr(), made[-1].data_ptr()
-                op["rotation_stride"] = 0 if len(cosines) == 1 else self.T * spec.width
+            skipped = stride = 0
+            if counted and spec.scaling is None:  # positions are the same in all rows, and angles in all steps
+                cosines, sines = self._first_angles(spec, flow.past + self.T)
+                skipped = flow.past * spec.width * 4
+            else:
+                angles = self.stack.rotaries[spec](flow.token_positions(x), torch.float32)
+                cosines, sines = (each.contiguous() for each in angles)
+                stride = 0 if len(cosines) == 1 else self.T * spec.width
+            made += [cosines, sines]
+            for name, value in (("cosines", cosines.data_ptr()), ("sines", sines.data_ptr())):
+                self.instructions[name][numbers] = value + skipped
+            self.instructions["rotation_stride"][numbers] = stride
         return made
+
+    def _first_angles(self, spec: RotarySpec, total: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of at least the first `total` positions."""
+        if spec not in self._angles or self._angles[spec][0].shape[2] < total:
+            positions = torch.arange(-(-total // 256) * 256, device=self.stream.device)[None]
+            cosines, sines = self.stack.rotaries[spec](positions, torch.float32)
+            self._angles[spec] = cosines.contiguous(), sines.contiguous()
+        return self._angles[spec]
 
     def _set_bias(self, total: int) -> None:
         """The bias of the scores, which depends on the distance alone: it is made for all distances at once."""
