@@ -550,13 +550,15 @@ def test_the_winner_of_each_number_is_named_with_those_that_may_be_as_good(tmp_p
     report = Study(factors, evaluate, tmp_path, options=options).run()
     first, second = report.winners
     assert {first.name, *first.equal} == {"a", "b"} and (second.name, second.equal) == ("a", [])
-    assert report.finding == f"{best_by_number(report.winners, 'labels')} {second.sentence('labels')}"
+    assert report.finding == f"{best_by_number(report.winners)} {second.sentence}"
     pairs = [(x.first, x.second, x.where["labels"]) for x in report.effects]
     assert pairs.count(("b", "a", 16)) == 1, "the best and the second"
     assert len(pairs) == len({*pairs})
-    winners = [Winner(number=8, name="a", value=0.5, equal=["b"]), Winner(number=16, name="a", value=0.9, equal=[])]
-    winners += [Winner(number=32, name="c", value=0.95, equal=["a"])]
-    assert best_by_number(winners, "labels") == (
+    winners = [
+        Winner(over="labels", number=number, name=name, value=value, equal=equal)
+        for number, name, value, equal in ((8, "a", 0.5, ["b"]), (16, "a", 0.9, []), (32, "c", 0.95, ["a"]))
+    ]
+    assert best_by_number(winners) == (
         "Best: a with 8 and 16 labels (0.900, with 16 beyond chance); c with 32 labels (0.950, others may equal it)."
     )
     assert "not distinguishable from it:" in report.sentences[0]

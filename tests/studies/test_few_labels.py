@@ -110,7 +110,7 @@ def test_methods_are_compared_on_the_same_slices(tmp_path: Path, encoder: Path) 
     assert {*FITTED[0][0]} < {*FITTED[1][0]} and {*FITTED[2][0]} < {*FITTED[3][0]} and FITTED[0] != FITTED[2]
     # the other rows of the pool are unlabelled texts, and no test row is
     assert {*FITTED[0][0]} | {*FITTED[0][1]} == {row["text"] for row in numbered(40)}
-    assert [x.sentence("labels") for x in report.winners][-1] == "With 8 labels, words is best (1.000), beyond chance."
+    assert [x.sentence for x in report.winners][-1] == "With 8 labels, words is best (1.000), beyond chance."
     assert report.examples and all(len(x.text) <= 200 and x.text.endswith("…") for x in report.examples)
     assert report.finding == (
         "Best: words with 4 and 8 labels (1.000, beyond chance). With 8 labels, words is best (1.000), beyond chance."
@@ -118,6 +118,13 @@ def test_methods_are_compared_on_the_same_slices(tmp_path: Path, encoder: Path) 
     assert StudyReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.examples[0].outputs == {"blind": "fruit", "words": "time"} and "flies" in report.examples[0].text
     assert any("blind" in line.name for chart in report.charts()[:1] for line in chart.lines)  # type: ignore[union-attr]
+
+
+def test_one_number_of_labels_and_a_row_for_each(tmp_path: Path, encoder: Path) -> None:
+    rows = [{"text": f"a text about {i}", "label": f"label {i}"} for i in range(12)]
+    report = few_labels(options=options(tmp_path, encoder, rows, seeds=[0], labels=[8]))
+    assert report.finding.startswith("With 8 labels, ") and "None" not in report.finding
+    assert any("no label has two rows" in note for note in report.notes)
 
 
 def test_few_rows_are_all_tested_by_cross_validation(tmp_path: Path, encoder: Path) -> None:

@@ -208,6 +208,8 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
         share = held_out if isinstance(held_out, float) else TEST_SHARE
         inner, outer = split(len(pool), (1 - share, share), labels=pool.labels)
         pool, test = pool.select(inner), pool.select(outer)
+    elif pool.holds.sum(axis=0).max() < 2:
+        notes.append("no label has two rows: a method that is tested on a row has never learnt its label; label more")
     if test is not None and plan.test_limit is not None and plan.test_limit < len(test):
         test = test.select(slices(test.labels, [plan.test_limit])[0])
     known = [*pool.texts, *(test.texts if test else ())]

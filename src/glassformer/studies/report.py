@@ -248,19 +248,21 @@ class Effect:
 class Winner:
     """The best of the combinations that share a number, such as one of labels.
 
-    number: of the factor of the horizontal axis
+    over, number: the factor, such as labels, and its level
     name, value: of the best, by the main metric
     equal: those whose paired difference to it may be chance
     """
 
+    over: str
     number: float
     name: str
     value: float
     equal: list[str]
 
-    def sentence(self, over: str) -> str:
+    @property
+    def sentence(self) -> str:
         """Which is best, and of which others that is not certain."""
-        best = f"With {written(self.number)} {over}, {self.name} is best ({self.value:.3f})"
+        best = f"With {written(self.number)} {self.over}, {self.name} is best ({self.value:.3f})"
         return (
             f"{best}; not distinguishable from it: {', '.join(self.equal)}."
             if self.equal
@@ -598,7 +600,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         """What curves and differences say, and how sure it is."""
         own = [x for x in self.front if x.metric == self.metric]
         if self.winners:
-            return [*(x.sentence(str(self.over)) for x in self.winners), *self.crossings]
+            return [*(x.sentence for x in self.winners), *self.crossings]
         if len(own) <= MAX_SENTENCES:
             return [*self.crossings, *(x.sentence for x in own)]
         beyond = sum(x.difference.leaves_out_zero for x in own)
@@ -613,8 +615,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if own := self.facts.get("finding"):
             return str(own)
         if self.winners:
-            last = self.winners[-1].sentence(str(self.over))
-            return f"{best_by_number(self.winners, str(self.over))} {last}"
+            last = self.winners[-1].sentence
+            return last if len(self.winners) == 1 else f"{best_by_number(self.winners)} {last}"
         return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
 
     def remarks(self) -> list[str]:
@@ -629,7 +631,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         write_page(folder / "study.html", report_page(self))
 
 
-def best_by_number(winners: Sequence[Winner], over: str) -> str:
+def best_by_number(winners: Sequence[Winner]) -> str:
     """Which is best at which numbers, in one sentence, with its value at the largest of them."""
     parts = []
     for name, group in groupby(winners, lambda x: x.name):
@@ -637,7 +639,7 @@ def best_by_number(winners: Sequence[Winner], over: str) -> str:
         sure = [x for x in own if not x.equal]
         alone = f"with {_numbers(sure)} " if 0 < len(sure) < len(own) else ""
         chance = f"{alone}beyond chance" if sure else "others may equal it"
-        parts.append(f"{name} with {_numbers(own)} {over} ({own[-1].value:.3f}, {chance})")
+        parts.append(f"{name} with {_numbers(own)} {own[-1].over} ({own[-1].value:.3f}, {chance})")
     return f"Best: {'; '.join(parts)}."
 
 

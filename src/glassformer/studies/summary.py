@@ -208,8 +208,11 @@ def _winners(
             pairs.append((differ, second, best))
         equal = [x for x in others if not _difference(x, best, metric, options.intervals)[0].leaves_out_zero]
         winners.append(
-            Winner(number=number, name=names[id(best)], value=best.mean(metric), equal=[names[id(x)] for x in equal])
-        )
+            Winner(
+                over=over, number=number, name=names[id(best)], value=best.mean(metric),
+                equal=[names[id(x)] for x in equal],
+            )
+        )  # fmt: skip
     return winners, pairs
 
 
