@@ -18,8 +18,9 @@ from glassformer.reports.charts import Series, TradeOff
 from glassformer.reports.page import report_data
 from glassformer.reports.table import IntervalCell
 from glassformer.studies.cells import Cell, changed, scored
-from glassformer.studies.report import ReportOptions, StudyReport, Winner, best_by_number
+from glassformer.studies.report import ReportOptions, StudyReport
 from glassformer.studies.study import EVALUATORS, Study, parse_study, register
+from glassformer.studies.winners import Winner, best_by_number
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, differences, intervals
 from glassformer.training.callbacks import TrainingStopped
 from tests.studies.few_labels import score

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +24,7 @@ from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, amount, clock, hours_and_minutes, number
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
+from glassformer.studies.winners import Winner, best_by_number
 from glassformer.tasks.metrics.metric import Interval
 
 DIFFERENCES, MAX_DIFFERENCES, MAX_COMBINATIONS = "Paired differences, 95% intervals", 12, 20
@@ -242,32 +242,6 @@ class Effect:
         of_seeds = f", with {self.agreement} seeds" if len(self.seeds) > 1 else ""
         known = "its interval is not known" if size.low is None else "zero is outside of the interval"
         return f"{subject} {verb} {change}{of_seeds}; {known}."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Winner:
-    """The best of the combinations that share a number, such as one of labels.
-
-    over, number: the factor, such as labels, and its level
-    name, value: of the best, by the main metric
-    equal: those whose paired difference to it may be chance
-    """
-
-    over: str
-    number: float
-    name: str
-    value: float
-    equal: list[str]
-
-    @property
-    def sentence(self) -> str:
-        """Which is best, and of which others that is not certain."""
-        best = f"With {written(self.number)} {self.over}, {self.name} is best ({self.value:.3f})"
-        return (
-            f"{best}; not distinguishable from it: {', '.join(self.equal)}."
-            if self.equal
-            else f"{best}, beyond chance."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -629,23 +603,6 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         folder = as_path(folder, "folder")
         self.save(folder / "study.json")
         write_page(folder / "study.html", report_page(self))
-
-
-def best_by_number(winners: Sequence[Winner]) -> str:
-    """Which is best at which numbers, in one sentence, with its value at the largest of them."""
-    parts = []
-    for name, group in groupby(winners, lambda x: x.name):
-        own = list(group)
-        sure = [x for x in own if not x.equal]
-        alone = f"with {_numbers(sure)} " if 0 < len(sure) < len(own) else ""
-        chance = f"{alone}beyond chance" if sure else "others may equal it"
-        parts.append(f"{name} with {_numbers(own)} {own[-1].over} ({own[-1].value:.3f}, {chance})")
-    return f"Best: {'; '.join(parts)}."
-
-
-def _numbers(winners: Sequence[Winner]) -> str:
-    *others, last = (written(x.number) for x in winners)
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def crossing_point(values: Mapping[float, float], level: float, higher: bool) -> float | None:
