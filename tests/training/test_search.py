@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -254,6 +255,7 @@ def test_values_that_were_tried_are_the_ticks_of_their_axis() -> None:
     assert trial.x.ticks == () and batch.x.ticks == [8, 16] and rate.x.ticks == [1e-4, 2e-4, 9e-4]
     assert (batch.x.log, rate.x.log) == (False, True)
     assert [point.group for point in rate.points] == ["complete", "complete", "the best"]
+    assert [chart.x.log for chart in replace(found, log=["batch"]).charts()] == [False, True, True], "as it is declared"
     schedule, _ = found.page_tables()
     assert [list(map(str, row)) for row in schedule.rows] == [
         ["linear", "0.3333 [0, 0.6667]"],

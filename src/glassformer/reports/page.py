@@ -241,7 +241,7 @@ def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
         used.append("review")
     if reports is None or any(isinstance(x, Series) and x.saved for x in parts):
         used.append("steps")
-    names = [*used, "report"]  # the last calls the others
+    names = [*used, "save", "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 
 

@@ -595,8 +595,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
 
     def remarks(self) -> list[str]:
         """What the table says, and what one has to know to defend it."""
-        methods = [f"{name}: {method}" for name, method in self.methods.items()]
-        return [*self.sentences, *filter(None, [self.unknown_cost]), *self.notes, *methods]
+        further = [x for x in [*self.sentences, self.unknown_cost] if x and x not in self.finding]
+        return [*further, *self.notes, *(f"{name}: {method}" for name, method in self.methods.items())]
 
     def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""

@@ -89,7 +89,8 @@ def search(
                 trial = study.ask(distributions)
             _run(optuna, study, TrialCallback(trial, metric, done), make_trial, storage)
             progress(_finished_trials(study)[-1])
-        return SearchResult(metric, direction, _finished_trials(study))
+        log = [name for name, choice in space.items() if isinstance(choice, Mapping) and choice.get("log")]
+        return SearchResult(metric, direction, _finished_trials(study), log)
     finally:
         optuna.logging.set_verbosity(verbosity)
 

@@ -43,12 +43,16 @@ class Trial:
 
 
 @dataclass(frozen=True, repr=False)
-class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "trials")):
-    """The results of a hyperparameter search so far."""
+class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "trials", "log")):
+    """The results of a hyperparameter search so far.
+
+    log: settings whose range is declared logarithmic
+    """
 
     metric: str
     direction: Direction
     trials: list[Trial] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
 
     @property
     def best(self) -> Trial | None:
@@ -120,7 +124,8 @@ class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "
                 )
                 for trial, value in zip(self._measured, values, strict=True)
             ]
-            log = low > 0 and high / low > LOG_SCALE_RATIO and name != "trial"
+            wide = name in self.log or high > LOG_SCALE_RATIO * low
+            log = low > 0 and wide and name != "trial"
             across = Axis(name, log=log, ticks=() if name == "trial" else sorted(set(values)))
             up = Axis(self.metric, more=self.direction == "maximize")
             yield TradeOff(name, across, up, points, groups=["complete", "the best", "pruned"])

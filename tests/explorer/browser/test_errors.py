@@ -118,7 +118,7 @@ def test_the_rows_that_are_chosen_are_saved(tab: Tabs, pages: dict[str, Path]) -
     page = opened(tab, pages["classes"])
     page.get_by_label("Find").fill("flies 54")
     with page.expect_download() as saved:
-        page.get_by_role("button", name="These rows: save for a spreadsheet").click()
+        page.get_by_role("button", name="Rows: save for a spreadsheet", exact=True).click()
     with open(saved.value.path(), newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     assert saved.value.suggested_filename == "rows.csv"

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -103,15 +104,45 @@ def test_charts_are_saved_as_pictures_and_tables_for_a_spreadsheet(tab: Tabs, st
     page.wait_for_function("() => document.querySelector('.series-plot canvas')")
     for chart in ("accuracy", "accuracy by time"):
         with page.expect_download() as download:
-            page.get_by_role("button", name=f"{chart}: save as a picture", exact=True).click()
+            figure = page.locator("figure", has=page.get_by_role("heading", name=chart, exact=True))
+            figure.get_by_role("button", name="save as a picture").click()
         download.value.save_as(tmp_path / "chart.png")
         with Image.open(tmp_path / "chart.png") as picture:
             assert picture.width > 400 and len(picture.convert("RGB").getcolors(1_000_000) or []) > 20
+    chart, table = page.locator("figure.card").first, page.locator("section.card").first
     with page.expect_download() as download:
-        page.get_by_role("button", name="accuracy: save for a spreadsheet", exact=True).click()
+        table.get_by_role("button", name="save for a spreadsheet").click()
     assert download.value.suggested_filename == "accuracy.csv"
     download.value.save_as(tmp_path / "table.csv")
     with open(tmp_path / "table.csv", newline="") as file:
         head, *rows = csv.reader(file)
     assert head[:5] == ["method", "labels", "accuracy", "accuracy low", "accuracy high"] and len(rows) == 12
     assert all(float(row[3]) <= float(row[2]) <= float(row[4]) for row in rows)
+    chart.get_by_role("button", name="prompt").first.click()  # what is hidden is not saved
+    with page.expect_download() as download:
+        chart.get_by_role("button", name="save for a spreadsheet").click()
+    download.value.save_as(tmp_path / "lines.csv")
+    with open(tmp_path / "lines.csv", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head[0] == "labels" and [row[0] for row in rows] == ["8", "16", "32", "64"] and "knn" in head[1:4]
+
+
+def test_cards_are_saved_as_drawings_of_texts_and_lines(tab: Tabs, study_page: Path, tmp_path: Path) -> None:
+    page = tab(viewport={"width": 1440, "height": 900}).goto(study_page)
+    page.wait_for_function("() => document.querySelector('.series-plot canvas')")
+    cards = {"series": "figure.card:not(.trade-off)", "trade-off": "figure.trade-off", "table": "section.card"}
+    drawings = {}
+    for name, place in cards.items():
+        with page.expect_download() as download:
+            page.locator(place).first.get_by_role("button", name="save as a drawing").click()
+        download.value.save_as(tmp_path / "card.svg")
+        drawings[name] = ElementTree.parse(tmp_path / "card.svg").getroot()
+    texts = {name: [x.text for x in svg.iter("{http://www.w3.org/2000/svg}text")] for name, svg in drawings.items()}
+    assert all({"prompt", "knn", "set-fit"} <= set(found) for found in texts.values()), texts
+    assert {"8", "16", "32", "64", "labels"} <= set(texts["series"]), "the ticks are the measured numbers"
+    curves = [x for x in drawings["series"].iter("{http://www.w3.org/2000/svg}path") if x.get("stroke-width") == "2"]
+    assert len(curves) >= 3 and not list(drawings["series"].iter("{http://www.w3.org/2000/svg}image"))
+    size = float(drawings["table"].get("height", "0"))
+    assert all(
+        0 <= float(x.get("y", "0")) <= size for x in drawings["table"].findall("{http://www.w3.org/2000/svg}text")
+    )

@@ -9,7 +9,6 @@ import "./browse.css";
 import { setFragment } from "../core/browser";
 import { element, fill } from "./dom";
 import { number } from "./scales";
-import { saveRows } from "./save";
 import { Heading, Row, numberOf, plainRows, scaleOf, sorted, textOf } from "./table";
 import type { Sorting } from "./table";
 import type { Picked, SeriesData, TableData } from "./types";
@@ -223,7 +222,7 @@ function tableCard(table: TableData, drawable: Set<string>, show: (picked: Picke
     else change({ sort: before.down ? { column, down: false } : null });
   }
 
-  const save = <button title="Save for a spreadsheet" aria-label={`${table.caption}: save for a spreadsheet`} onClick={() => saveRows(table.caption, plainRows({ ...table, rows: order.map((i) => table.rows[i]) }))}>CSV</button>;
+  const save = globalThis.glassformerSaves!(table.caption, () => plainRows({ ...table, rows: order.map((i) => table.rows[i]) })) as never;
   const follow = () => ((state = read()), draw());
   addEventListener("hashchange", follow);
   document.addEventListener("gone", () => removeEventListener("hashchange", follow), { once: true });

@@ -8,7 +8,6 @@
 import { write, written } from "./address";
 import { element } from "./dom";
 import "./matrix.css";
-import { imageOf, savePicture, saveRows } from "./save";
 import { percent } from "./scales";
 import type { Choice, DrawMatrix } from "./types";
 
@@ -187,20 +186,11 @@ const draw: DrawMatrix = (data, live) => {
   addEventListener("hashchange", recall);
   recall();
 
-  async function save(figure: HTMLElement): Promise<void> {
-    for (const each of [above, beside, corner]) each.removeAttribute("transform");
-    const picture = imageOf(svg, [0, 0, 0, 0]);
-    keepNames();
-    const { image } = await picture;
-    savePicture(figure, data.title, [], image, width, height);
-  }
-
   const figure = element(
     <figure class="card matrix">
       <figcaption class="card-head">
         <h2>{data.title}</h2>
-        <button title="Save as a picture" aria-label={`${data.title}: save as a picture`} onClick={() => void save(figure)}>PNG</button>
-        <button title="Save for a spreadsheet" aria-label={`${data.title}: save for a spreadsheet`} onClick={() => saveRows(data.title, [["true \\ predicted", ...names], ...counts.map((row, i) => [names[i], ...row])])}>CSV</button>
+        {globalThis.glassformerSaves!(data.title, () => [["true \\ predicted", ...names], ...counts.map((row, i) => [names[i], ...row])]) as never}
       </figcaption>
       <p class="remark">A row is a true class, a column a predicted one.{live && ` Choose a cell to see ${HINT[data.unit]}.`}</p>
       <div class="shares" role="group" aria-label="Numbers in the cells">{buttons as never}</div>
@@ -214,6 +204,9 @@ const draw: DrawMatrix = (data, live) => {
       )}
     </figure>,
   );
+  // A file has all of it, with the names where they are before it scrolls.
+  figure.addEventListener("saving", () => [above, beside, corner].forEach((each) => each.removeAttribute("transform")));
+  figure.addEventListener("saved", keepNames);
   return figure as never;
 };
 

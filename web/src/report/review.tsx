@@ -7,7 +7,8 @@ import { storeItem, storedItem } from "../core/browser";
 import { element, fill } from "./dom";
 import "./review.css";
 import { type Row, textNames, textOf } from "./row";
-import { saveRows } from "./save";
+import { download } from "../core/browser";
+import { csv } from "../core/csv";
 import type { BrowserData, Review } from "./types";
 
 /** Right labels that a person has written, by row, and of rows of words by word, counted from 1: kept for this tab until it is closed. */
@@ -45,7 +46,7 @@ const review = (data: BrowserData, rows: Row[]): Review => {
   corrections.changed = () => {
     const sheet = reviewSheet(rows, kind, corrections.of), count = sheet.length - 1;
     bar.hidden = count === 0;
-    fill(bar, <><button type="button" onClick={() => saveRows("corrections", sheet)}>Save {count.toLocaleString("en")} {count === 1 ? "correction" : "corrections"}</button><code>{data.review} corrections.csv</code></>);
+    fill(bar, <><button type="button" onClick={() => download("corrections.csv", new Blob([csv(sheet)], { type: "text/csv" }))}>Save {count.toLocaleString("en")} {count === 1 ? "correction" : "corrections"}</button><code>{data.review} corrections.csv</code></>);
   };
   corrections.changed();
 

@@ -10,7 +10,6 @@ import { write as address, written } from "./address";
 import { element, fill } from "./dom";
 import { type Row, textNames, textOf } from "./row";
 import "./rows.css";
-import { saveRows } from "./save";
 import { finite, percent } from "./scales";
 import { Long } from "./table";
 import type { BrowserData, Choice, DrawRows, Review } from "./types";
@@ -266,7 +265,7 @@ const draw: DrawRows = (data) => {
       {field("group", data.grouped_by, any(groups), groups.length > 0) as never}
       <label class="find">Find <input name="find" type="search" placeholder="in the text or its position" autocomplete="off" /></label>
       <button type="reset">Reset</button>
-      <button type="button" title="Save for a spreadsheet" aria-label="These rows: save for a spreadsheet" onClick={() => saveRows("rows", sheetOf(found))}>CSV</button>
+      {globalThis.glassformerSaves!("Rows", () => sheetOf(found)) as never}
       {output as never}
       {review?.bar as never}
     </form>,

@@ -34,6 +34,16 @@ export function ticks(low: number, high: number, count: number, log = false): nu
   return found;
 }
 
+/** Which of sorted values have room for their labels: the first, the last, and between them those not too near to others. */
+export function withRoom(values: number[], placeOf: (x: number) => number, room: number): number[] {
+  const last = values.at(-1);
+  if (last === undefined) return [];
+  return values.slice(1).reduce((kept, x) => {
+    const before = placeOf(x) - placeOf(kept.at(-1)!) >= room, after = x === last || placeOf(last) - placeOf(x) >= room;
+    return before && after ? [...kept, x] : kept;
+  }, values.slice(0, 1));
+}
+
 /** The first place in sorted numbers that is at least x. */
 export function place(sorted: ArrayLike<number>, x: number): number {
   let [low, high] = [0, sorted.length];

@@ -7,15 +7,20 @@
 
 import "./series.css";
 import uPlot from "uplot";
-import { extent, finite, nearest, number, ticks } from "./scales";
+import { extent, finite, nearest, number, place, ticks, withRoom } from "./scales";
 import { written } from "./address";
-import { savePicture } from "./save";
-import type { SavedModel, LineData, MarksData, Picked, SeriesData } from "./types";
+import { type Shape, dashOf, markOf, paintShapes, spread, svgOf } from "./series-drawing";
+import type { SavedModel, LineData, MarksData, Picked, SeriesData, Value } from "./types";
 
 const COLOURS = 8;
 const TICKS = { rows: 5, columns: 7 };
 const MARGIN = 1.02; // an axis from zero ends a little after the last step, for its dot
+const MEASURED = 40; // places of an axis that has the measured ones
 const VALUES = 60; // rows of the table of values
+const MARK = 4; // radius of a point
+const NAMED = { width: 640, lines: 16, letters: 22 }; // of a chart whose lines have their names at their ends
+const FONT = 11.5;
+const TICK_ROOM = 34;
 const CLICK = 4; // pixels: who moves further drags
 const BARS = uPlot.paths.bars!({ size: [0.9, Infinity], align: 1 });
 
@@ -42,14 +47,17 @@ function element<K extends keyof HTMLElementTagNameMap>(name: K, attributes: Rec
 /** What a switch of the legend hides: a group in all charts, or one line of one. */
 const switchOf = (chart: SeriesData, line: LineData): string => JSON.stringify(line.group ? [line.group] : [chart.title, line.name]);
 
-/** The colour of each line: one for each group; else one for each line, a faint one as the line over it. */
+/** The number of the look of each line: one for each group; else one for each line, a faint one as the line over it. */
 export function coloursOf(chart: SeriesData, groups: Picked): number[] {
   let own = 0;
   return chart.lines.map((line) => {
-    if (line.group) return groups.indexOf(line.group) % COLOURS;
-    return (line.faint ? own : own++) % COLOURS;
+    if (line.group) return groups.indexOf(line.group);
+    return line.faint ? own : own++;
   });
 }
+
+/** The beginning of a name for which there is room at the end of its line; the legend has all of it. */
+const short = (name: string): string => (name.length <= NAMED.letters ? name : `${name.slice(0, NAMED.letters - 1)}…`);
 
 /** The x values that one can point at in a chart: those of its longest line that is shown. */
 export const placesOf = (lines: LineData[]): number[] => lines.reduce<number[]>((longest, { x }) => (x.length > longest.length ? x : longest), []);
@@ -109,9 +117,7 @@ class Chart {
       });
       head.append(button);
     }
-    const save = element("button", { title: "Save as a picture", "aria-label": `${this.data.title}: save as a picture` }, "PNG");
-    save.addEventListener("click", () => this.save());
-    head.append(save);
+    head.append(globalThis.glassformerSaves!(this.data.title, () => this.sheet(), () => this.vector()));
     return head;
   }
 
@@ -121,9 +127,10 @@ class Chart {
     this.data.lines.forEach((line, i) => {
       const look = line.bars ? "bars" : line.faint ? "faint" : line.markers ? "markers" : line.dashed ? "dashed" : "line";
       const swatch = element("span", { class: "swatch" });
+      if (["markers", "line", "dashed"].includes(look)) swatch.innerHTML = this.sample(line, i);
       const value = element("b");
       const button = element("button", { "aria-pressed": "true", title: "Show or hide it" }, swatch, element("span", {}, line.name), value);
-      const item = element("li", { "data-colour": String(this.colours[i]), "data-look": look }, button);
+      const item = element("li", { "data-colour": String(this.colours[i] % COLOURS), "data-look": look }, button);
       button.addEventListener("click", () => this.link.toggle(switchOf(this.data, line)));
       item.hidden = several && line.faint; // it is hidden with the line over it
       this.readouts.set(line, { item, value, button, swatch });
@@ -181,12 +188,101 @@ class Chart {
     return found;
   }
 
-  /** What is shown, as a picture. */
-  private save(): void {
-    const canvas = this.drawn?.ctx.canvas;
-    if (!canvas) return;
-    const legend = this.shown.filter(({ faint }) => !faint).map((line) => ({ name: line.name, colour: this.lineColour(line) }));
-    savePicture(this.figure, this.data.title, legend, canvas, this.plot.clientWidth, this.plot.clientHeight);
+  /** How a line looks, for the legend. */
+  private sample(line: LineData, i: number): string {
+    const dash = dashOf(this.colours[i], line.dashed, COLOURS).join(" ");
+    const mark = line.markers ? `<path d="${markOf(this.colours[i], 11, 6, 3.6)}" fill="currentColor"/>` : "";
+    return `<svg width="22" height="12"><path d="M0 6H22" fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="${dash}"/>${mark}</svg>`;
+  }
+
+  /** What is on screen, for a spreadsheet: the lines that are shown, from one end of the axis to the other. */
+  private sheet(): (string | number)[][] {
+    const { from, to } = this.state, lines = this.shown;
+    const steps = [...new Set(lines.flatMap(({ x }) => x))].filter((x) => x >= from && x <= to).sort((a, b) => a - b);
+    const wide = ({ name, low, high }: LineData) => (low && high ? [name, `${name} low`, `${name} high`] : [name]);
+    const cells = ({ x, y, low, high }: LineData, at: number) => {
+      const i = nearest(x, at), there = x[i] === at;
+      return (low && high ? [y, low, high] : [y]).map((values) => (there ? values[i] ?? "" : ""));
+    };
+    return [[this.data.x_label || "x", ...lines.flatMap(wide)], ...steps.map((at) => [at, ...lines.flatMap((line) => cells(line, at))])];
+  }
+
+  /** Where a point of the data is in the chart, in pixels. */
+  private at(u: uPlot, x: number, y: number): [number, number] {
+    const { left, top } = this.area(u);
+    return [left + u.valToPos(x, "x"), top + u.valToPos(y, "y")];
+  }
+
+  private area(u: uPlot): { left: number; top: number; right: number; bottom: number } {
+    const { left, top, width, height } = u.bbox;
+    return { left: left / devicePixelRatio, top: top / devicePixelRatio, right: (left + width) / devicePixelRatio, bottom: (top + height) / devicePixelRatio };
+  }
+
+  /** Whether lines have their names at their ends: a few of measured points, in a chart with room. */
+  private get named(): boolean {
+    const own = this.data.lines.filter(({ faint, markers, dashed }) => !faint && (markers || dashed));
+    return this.plot.clientWidth >= NAMED.width && own.length === this.data.lines.length && own.length > 1 && own.length <= NAMED.lines;
+  }
+
+  /** Marks, the best points, and the names of lines: what is over the lines of uPlot. */
+  private over(u: uPlot): Shape[] {
+    const { from, to } = this.state, area = this.area(u), shapes: Shape[] = [];
+    const reached = (line: LineData, i: number) => line.x[i] >= from && line.x[i] <= to && finite(line.y[i]) && (!this.log || (line.y[i] as number) > 0);
+    for (const line of this.shown) {
+      const look = this.colours[this.data.lines.indexOf(line)], colour = this.lineColour(line);
+      if (!line.bars && (line.markers || line.x.length === 1))
+        line.x.forEach((x, i) => reached(line, i) && shapes.push({ d: markOf(look, ...this.at(u, x, line.y[i] as number), MARK), fill: colour, stroke: this.colour("--panel"), width: 1 }));
+      const best = line.best === null ? -1 : nearest(line.x, line.best);
+      if (best >= 0 && reached(line, best)) shapes.push({ d: markOf(0, ...this.at(u, line.best!, line.y[best] as number), 6.5), stroke: this.colour("--ink"), width: 2 });
+    }
+    if (!this.named) return shapes;
+    const ended = this.shown.map((line) => ({ line, i: line.x.findLastIndex((_, i) => reached(line, i)) })).filter(({ i }) => i >= 0);
+    const ends = ended.map(({ line, i }) => this.at(u, line.x[i], line.y[i] as number));
+    spread(ends.map(([, y]) => y), area.top, area.bottom).forEach((y, i) => {
+      const { line } = ended[i], colour = this.lineColour(line), [x, end] = ends[i];
+      shapes.push({ d: `M${x + MARK + 1} ${end}L${area.right + 4} ${y}H${area.right + 10}`, stroke: colour, opacity: 0.5 });
+      shapes.push({ text: short(line.name), x: area.right + 13, y, colour });
+    });
+    return shapes;
+  }
+
+  /** What is on the canvas, as elements of an SVG. */
+  private vector(): string {
+    const u = this.drawn!, area = this.area(u), { from, to } = this.state, shapes: Shape[] = [], { top, bottom, left, right } = area;
+    const [soft, grid] = [this.colour("--ink-3"), this.colour("--line")];
+    for (const [axis, x] of [[u.axes[0], true], [u.axes[1], false]] as const) {
+      const { min, max } = u.scales[x ? "x" : "y"], splits = (axis.splits as (u: uPlot, axis: number, low: number, high: number) => number[])(u, x ? 0 : 1, min!, max!);
+      for (const value of splits) {
+        const place = x ? left + u.valToPos(value, "x") : top + u.valToPos(value, "y");
+        shapes.push({ d: x ? `M${place} ${top}V${bottom}` : `M${left} ${place}H${right}`, stroke: grid });
+        shapes.push({ text: number(value), colour: soft, ...(x ? { x: place, y: bottom + 13, anchor: "middle" } : { x: left - 6, y: place, anchor: "end" }) });
+      }
+      const label = x ? this.data.x_label : this.data.y_label;
+      if (label) shapes.push({ text: label, colour: soft, anchor: "middle", ...(x ? { x: (left + right) / 2, y: bottom + 34 } : { x: 11, y: (top + bottom) / 2, upwards: true }) });
+    }
+    for (const { at, alert, group } of this.data.marks)
+      if (!this.state.hidden.has(JSON.stringify([group])))
+        for (const value of at.filter((each) => each >= from && each <= to))
+          shapes.push({ d: `M${left + u.valToPos(value, "x")} ${alert ? top : bottom - 8}V${bottom}`, stroke: this.colour(alert ? "--bad" : "--edge"), width: 2, dash: alert ? [2, 3] : [] });
+    for (const line of this.shown) {
+      const colour = this.lineColour(line), [begin, end] = [Math.max(place(line.x, from) - 1, 0), place(line.x, to) + 1];
+      const points = (values: Value[] | null) => line.x.slice(begin, end).flatMap((x, i): [number, number][] => {
+        const y = values?.[begin + i];
+        return finite(y) && (!this.log || y > 0) ? [this.at(u, x, y)] : [];
+      });
+      const own = points(line.y), wide = line.bars && own.length > 1 ? own[1][0] - own[0][0] : 0;
+      if (line.low && line.high) {
+        const band = [...points(line.high), ...points(line.low).reverse()];
+        if (band.length) shapes.push({ d: `M${band.join("L")}z`, fill: colour, opacity: 0.14 });
+      }
+      if (line.bars) for (const [x, y] of own) shapes.push({ d: `M${x} ${bottom}V${y}h${0.9 * wide}V${bottom}z`, fill: colour });
+      else if (own.length) shapes.push({ d: `M${own.join("L")}`, stroke: colour, width: line.faint ? 1 : 2, opacity: line.faint ? 0.35 : 1, dash: this.dash(line) });
+    }
+    return svgOf([...shapes, ...this.over(u)], FONT);
+  }
+
+  private dash(line: LineData): number[] {
+    return line.faint ? [] : dashOf(this.colours[this.data.lines.indexOf(line)], line.dashed, COLOURS);
   }
 
   /** Columns on common x values, as uPlot wants them: each line, and below and above it its band. */
@@ -205,7 +301,7 @@ class Chart {
       const colour = this.lineColour(line);
       series.push({
         show: visible.has(line), spanGaps: true, stroke: colour, alpha: line.faint ? 0.35 : 1, width: line.faint ? 1 : 2,
-        dash: line.dashed ? [6, 4] : undefined, points: { show: !line.bars && (line.markers || line.x.length === 1), size: 7, fill: colour },
+        dash: this.dash(line), points: { show: false },
         ...(line.bars ? { paths: BARS, fill: colour } : {}),
       });
       if (!(line.low && line.high)) continue;
@@ -215,12 +311,16 @@ class Chart {
     return { series, bands };
   }
 
+  private get font(): string {
+    return `${FONT}px ${getComputedStyle(this.plot).fontFamily}`;
+  }
+
   private axis(log: boolean, count: number, whole: boolean, label: string, own: number[] = []): uPlot.Axis {
-    const style = `11.5px ${getComputedStyle(this.plot).fontFamily}`;
+    const style = this.font;
     return {
       stroke: this.colour("--ink-3"), font: style, labelFont: style, label: label || undefined, labelSize: label ? 22 : 0,
       grid: { stroke: this.colour("--line"), width: 1 }, ticks: { show: false },
-      splits: (_, __, low, high) => (own.length ? own.filter((x) => x >= low && x <= high) : ticks(low, high, count, log).filter((x) => !whole || Number.isInteger(x))),
+      splits: (u, __, low, high) => (own.length ? withRoom(own.filter((x) => x >= low && x <= high), (x) => u.valToPos(x, "x"), TICK_ROOM) : ticks(low, high, count, log).filter((x) => !whole || Number.isInteger(x))),
       values: (_, splits) => splits.map(number), filter: (_, splits) => splits,
     };
   }
@@ -231,11 +331,13 @@ class Chart {
     const { state, data } = this;
     const whole = !data.log_x && data.lines.every(({ x }) => x.every(Number.isInteger));
     const columns = Math.max(2, Math.min(TICKS.columns, Math.floor(this.plot.clientWidth / 80)));
-    // Of few sizes, such as 8, 16 and 32, the axis has these.
-    const places = placesOf(data.lines), own = data.log_x && places.length > 2 && places.length <= columns ? places : [];
+    // Of measured points, such as with 8, 16 and 32 labels, the axis has their numbers.
+    const measured = data.lines.every(({ markers, dashed }) => markers || dashed);
+    const places = [...new Set(data.lines.flatMap(({ x }) => x))].sort((a, b) => a - b), own = measured && places.length > 1 && places.length <= MEASURED ? places : [];
+    const names = this.named ? Math.max(...data.lines.map(({ name }) => this.widthOf(short(name)))) + 16 : 14;
     this.drawn = new uPlot(
       {
-        width: this.plot.clientWidth, height: this.plot.clientHeight, legend: { show: false }, padding: [8, 14, 0, 0],
+        width: this.plot.clientWidth, height: this.plot.clientHeight, legend: { show: false }, padding: [8, names, 0, 0],
         scales: {
           x: { time: false, distr: data.log_x ? 3 : 1, range: () => [state.from, state.to] },
           y: { distr: this.log ? 3 : 1, range: () => extent(this.shown, state.from, state.to, this.log) },
@@ -251,7 +353,7 @@ class Chart {
         },
         hooks: {
           drawAxes: [(u) => this.data.marks.forEach((marks) => this.drawMarks(u, marks))],
-          draw: [(u) => this.shown.forEach((line) => this.drawBest(u, line))],
+          draw: [(u) => this.drawOver(u)],
           setCursor: [(u) => this.pointed(u)],
           setSelect: [(u) => this.selected(u)],
         },
@@ -282,19 +384,17 @@ class Chart {
     ctx.restore();
   }
 
-  /** A ring around the best point of a line. */
-  private drawBest(u: uPlot, line: LineData): void {
-    const y = line.best === null ? null : line.y[nearest(line.x, line.best)];
-    if (line.best === null || !finite(y) || (this.log && y <= 0)) return;
-    if (line.best < this.state.from || line.best > this.state.to) return;
-    const { ctx } = u;
-    ctx.save();
-    ctx.beginPath();
-    ctx.strokeStyle = this.colour("--ink");
-    ctx.lineWidth = 2 * devicePixelRatio;
-    ctx.arc(u.valToPos(line.best, "x", true), u.valToPos(y, "y", true), 6.5 * devicePixelRatio, 0, 2 * Math.PI);
-    ctx.stroke();
-    ctx.restore();
+  private drawOver(u: uPlot): void {
+    u.ctx.save();
+    u.ctx.scale(devicePixelRatio, devicePixelRatio);
+    paintShapes(u.ctx, this.over(u), this.font);
+    u.ctx.restore();
+  }
+
+  private widthOf(text: string): number {
+    const pen = new OffscreenCanvas(1, 1).getContext("2d")!;
+    pen.font = this.font;
+    return pen.measureText(text).width;
   }
 
   private pointed(u: uPlot): void {

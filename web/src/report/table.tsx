@@ -1,7 +1,6 @@
 /** A table: sorted by any column; numbers with intervals are bars on one scale. */
 
 import { element } from "./dom";
-import { saveRows } from "./save";
 import { finite, intervalRange, number, significant, ticks } from "./scales";
 import type { Cell, IntervalCell, TableData } from "./types";
 
@@ -187,7 +186,8 @@ export function Row({ table, i, scales, signed }: { table: TableData; i: number;
   return <tr class={table.baselines.includes(i) ? "baseline" : undefined}>{table.rows[i].map(cellOf)}</tr>;
 }
 
-export function Grid({ table, label }: { table: TableData; label: string }) {
+/** The rows of a table under their headings; `ordered` is told their order. */
+export function Grid({ table, label, ordered }: { table: TableData; label: string; ordered?: (order: number[]) => void }) {
   const scales = table.headings.map((_, column) => scaleOf(table, column));
   const signed = (table.shades ?? []).some((row) => row.some((x) => finite(x) && x < 0));
   const made = new Map<number, Element>();
@@ -204,6 +204,7 @@ export function Grid({ table, label }: { table: TableData; label: string }) {
 
   function draw(): void {
     const order = sorted(table.rows, sorting);
+    ordered?.(order);
     for (const i of all ? order : order.slice(0, MANY_ROWS)) {
       if (!made.has(i)) made.set(i, element(<Row table={table} i={i} scales={scales} signed={signed} />));
     }
@@ -264,11 +265,12 @@ export function plainRows(table: TableData): (string | number)[][] {
 
 /** A table as a card, folded where it is said to be. */
 export function TableCard({ table, whole }: { table: TableData; whole: boolean }) {
-  const grid = <Grid table={table} label={table.caption || "table"} />;
   const heading = table.caption && <h2>{table.caption}</h2>;
   const note = table.note && <p class="remark">{table.note}</p>;
   const name = table.caption || "table";
-  const save = <button title="Save for a spreadsheet" aria-label={`${name}: save for a spreadsheet`} onClick={() => saveRows(name, plainRows(table))}>CSV</button>;
+  let order: number[] = [];
+  const grid = <Grid table={table} label={name} ordered={(rows) => (order = rows)} />;
+  const save = globalThis.glassformerSaves!(name, () => plainRows({ ...table, rows: order.map((i) => table.rows[i]) })) as never;
   return (
     <section class={`card${whole ? " whole" : ""}`}>
       {table.folded ? (

@@ -4,8 +4,8 @@
  */
 
 import { element } from "./dom";
-import { imageOf, savePicture } from "./save";
-import { finite, number, padded, ticks } from "./scales";
+import { finite, number, padded, ticks, withRoom } from "./scales";
+import { plainRows } from "./table";
 import "./trade-off.css";
 import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeOffData } from "./types";
 
@@ -41,8 +41,9 @@ export function scaleOf(cells: IntervalCell[], axis: AxisData, count: number): S
   const scale = axis.log ? Math.log : (x: number) => x;
   const share = (x: number) => (scale(x) - scale(low)) / (scale(high) - scale(low));
   const wanted = [...(axis.ticks ?? [])].sort((a, b) => a - b);
-  const room = wanted.length > 0 && wanted.every((x, i) => i === 0 || share(x) - share(wanted[i - 1]) >= GAP_OF_TICKS);
-  return { ticks: room ? wanted : ticks(low, high, count, axis.log), share };
+  const fit = withRoom(wanted, share, GAP_OF_TICKS), all = fit.length === wanted.length;
+  // Of many whole numbers, some; of many others, round ones.
+  return { ticks: wanted.length > 0 && (all || wanted.every(Number.isInteger)) ? fit : ticks(low, high, count, axis.log), share };
 }
 
 export const axisName = (axis: AxisData): string =>
@@ -119,7 +120,7 @@ const draw: DrawTradeOff = (data, Grid) => {
     <figure class="card trade-off">
       <figcaption class="card-head">
         <h2>{data.title}</h2>
-        <button title="Save as a picture" aria-label={`${data.title}: save as a picture`} onClick={() => void save(plot, data.title)}>PNG</button>
+        {globalThis.glassformerSaves!(data.title, () => plainRows(tableOf(data))) as never}
       </figcaption>
       {shown.length > 0 && (
         <ul class="trade-off-groups">
@@ -140,18 +141,6 @@ const draw: DrawTradeOff = (data, Grid) => {
     </figure>
   );
 };
-
-/** Around the plot: what is written there. */
-const ROOM = [34, 22, 44, 62];
-
-async function save(plot: HTMLElement, title: string): Promise<void> {
-  const figure = plot.closest("figure") as HTMLElement;
-  const legend = [...figure.querySelectorAll<HTMLElement>(".trade-off-groups li")].map((each) => ({
-    name: each.textContent ?? "", colour: getComputedStyle(each.querySelector(".swatch") as Element).backgroundColor,
-  }));
-  const { image, width, height } = await imageOf(plot.querySelector("svg") as SVGSVGElement, ROOM);
-  savePicture(figure, title, legend, image, width, height);
-}
 
 globalThis.glassformerTradeOff = draw;
 

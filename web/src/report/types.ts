@@ -253,9 +253,13 @@ export interface Live {
 /** Draws reports into an element, in the place of what is there. */
 export type DrawReport = (place: HTMLElement, page: PackedPage) => void;
 
+/** The buttons that save a card as PNG, SVG and CSV; vector: what is on its canvas, as elements of an SVG in its pixels. */
+export type MakeSaves = (title: string, rows: () => (string | number)[][], vector?: () => string) => HTMLElement;
+
 declare global {
   var glassformerReport: DrawReport | undefined;
   var glassformerLive: ((live: Live, tag: string | null) => void) | undefined;
+  var glassformerSaves: MakeSaves | undefined;
   var glassformerSeries: DrawSeries | undefined;
   var glassformerBrowser: DrawBrowser | undefined;
   var glassformerTradeOff: DrawTradeOff | undefined;

@@ -3,9 +3,10 @@ import { test } from "node:test";
 import { barsHint } from "../../src/report/report";
 import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report/matrix";
 import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
-import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks } from "../../src/report/scales";
+import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks, withRoom } from "../../src/report/scales";
 import { reviewSheet } from "../../src/report/review";
 import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
+import { dashOf, markOf, spread, svgOf } from "../../src/report/series-drawing";
 import { savedAt, toldOf } from "../../src/report/steps";
 import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
@@ -241,4 +242,30 @@ test("a sheet of corrected tags has a line a word", () => {
   ]);
   const one = rowsOf(browser([{ index: 0, where: "x", texts: [["text", "a"]], true: [], predicted: ["a", "b"], fingerprint: "r2" }], { kind: "labels" }));
   assert.deepEqual(reviewSheet(one, "labels", () => "delete")[1], [0, "x", "r2", "a", "(none)", "a|b", "delete"]);
+});
+
+test("each of two dozen lines has a look of its own without its colour", () => {
+  const looks = Array.from({ length: 24 }, (_, i) => `${markOf(i, 0, 0, 4)} ${dashOf(i, false, 8)} ${i % 8}`);
+  assert.equal(new Set(looks).size, 24);
+  assert.equal(new Set([0, 1, 2, 3, 4].map((i) => markOf(i, 0, 0, 4))).size, 5);
+  assert.deepEqual(dashOf(3, true, 8), [6, 4], "a baseline is dashed whatever its number");
+});
+
+test("names at the ends of lines do not cover each other and stay in the chart", () => {
+  assert.deepEqual(spread([50, 10], 0, 100), [50, 10]);
+  const close = spread([50, 51, 52, 52], 0, 100);
+  assert.ok(close.every((y, i) => i === 0 || y - close[i - 1] >= 13));
+  const low = spread([98, 99, 100], 0, 100);
+  assert.ok(Math.max(...low) <= 100 && low[2] - low[1] >= 13 && low[1] - low[0] >= 13);
+});
+
+test("an axis of measured numbers has the first, the last, and those between that have room", () => {
+  assert.deepEqual(withRoom([8, 16, 32], (x) => 10 * x, 34), [8, 16, 32]);
+  assert.deepEqual(withRoom([1, 2, 3, 50, 51], (x) => x, 10), [1, 51]);
+  assert.deepEqual([withRoom([7], Number, 1), withRoom([], Number, 1)], [[7], []]);
+});
+
+test("a chart as SVG holds texts as texts", () => {
+  const svg = svgOf([{ d: "M1.23456 2L3 4", stroke: "#fff", dash: [2, 3] }, { text: "<b> & co", x: 1, y: 2, colour: "#000" }], 11);
+  assert.ok(svg.includes('d="M1.23 2L3 4"') && svg.includes('stroke-dasharray="2 3"') && svg.includes("&#60;b&#62; &#38; co") && !svg.includes("<b>"));
 });
