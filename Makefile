@@ -41,8 +41,8 @@ demo: $(VENV)/.demo ## look at two sentences inside a real pretrained encoder: a
 test: lint $(NODE_MODULES) ## style, types, import contracts, every test, and the built wheel (at most 20 minutes on 2 cores)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal
 
-test-clients: $(CLIENTS)/.made ## with the real clients of the field (LangChain, Chroma, lm-eval, …) in an environment of their own
-	@$(CLIENTS)/bin/python -m pytest tests/integrations tests/compression -m clients
+test-clients: $(CLIENTS)/.made ## with the real clients of the field (LangChain, Chroma, JupyterLab, …) in an environment of their own
+	@$(CLIENTS)/bin/python -m pytest tests/integrations tests/compression tests/explorer/browser -m clients
 
 lint: $(VENV)/.dev ## style, types, import contracts
 	@$(BIN)/ruff check .

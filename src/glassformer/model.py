@@ -612,8 +612,9 @@ class Model(nn.Module, InNotebook):
 
     def look(
         self,
-        texts: str | Sequence[str],
+        texts: str | Sequence[str] | None = None,
         *,
+        lesson: str | Path | None = None,
         view: str | None = None,
         layer: int | None = None,
         heads: int | Sequence[int] | None = None,
@@ -636,11 +637,14 @@ class Model(nn.Module, InNotebook):
             model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
             model.look("time flies", view="neuron", layer=4, heads=9, query="time", key="flies")     at this cell
             model.look("time flies", html="page.html")          one file that needs no server
+            model.look(lesson="attention")                      a lesson, on its own text or on one of yours
 
         Serves a page on this machine and opens it; a script blocks until Ctrl-C, a shell does not. A notebook shows the
         page itself where the value ends a cell, and serves nothing unless `port`, `browser` or `block` is given.
 
         Args:
+            texts: None = those of the lesson
+            lesson: a name that `glassformer lesson --list` has, or a JSON file
             view: the name of a view
             layer, heads: the initial ones, from 0
             query, key: the pinned tokens: numbers from 0, or texts
@@ -655,8 +659,8 @@ class Model(nn.Module, InNotebook):
             corpus: an index's folder, to search in
             codec: as in `inspect`
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
-        Raises: DataError: the texts are empty or too long. ConfigError: the port is taken, or no such token.
-            UnsupportedError: the model has no attention. UnknownOptionError: another argument.
+        Raises: DataError: the texts are empty or too long, or no such lesson. ConfigError: the port is taken, or no
+            such token. UnsupportedError: the model has no attention. UnknownOptionError: another argument.
         """
         from glassformer.explorer.look import InitialView, look
 
@@ -668,7 +672,7 @@ class Model(nn.Module, InNotebook):
         start = InitialView(
             view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme, options=options
         )
-        return look(factory, texts, start, html=html, port=port, browser=browser, block=block)
+        return look(factory, texts, start, lesson=lesson, html=html, port=port, browser=browser, block=block)
 
     def session_factory(
         self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None

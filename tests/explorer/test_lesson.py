@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import glassformer
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.facts import FACTS, LISTS, check_template, filled, token_at
 from glassformer.explorer.lesson import MAX_BYTES, Lesson, read_lesson, shipped
@@ -152,9 +153,30 @@ def test_a_file_that_is_no_lesson_is_refused(content: str, message: str, tmp_pat
         read_lesson(file)
 
 
-def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
-    with pytest.raises(DataError, match=r"atention: no such file, and no lesson of that name; nearest: 'attention'"):
+def test_a_name_that_is_none_is_refused_with_the_nearest_and_all_names() -> None:
+    with pytest.raises(
+        DataError, match=r"atention: no such file, and no lesson of that name; nearest: 'attention'"
+    ) as no:
         read_lesson("atention")
+    assert str(no.value).endswith(f"the lessons: {', '.join(shipped())}")
+
+
+def test_a_lesson_is_a_way_to_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(import_module("glassformer.explorer.look"), "in_notebook", lambda: True)
+    model = glassformer.load("package:glassformer/checkpoints/shakespeare")
+    look = model.look(lesson="generation")
+    assert list(look.texts) == ["ROMEO: I will"] and look.start.tour == 1
+    assert tell(look.session, model_facts(model), look.explorer.runs.factory.lesson).lesson == "Generation"
+    other = model.look("JULIET: good", lesson="attention")  # of another model, on a text of one's own
+    assert other.texts == ("JULIET: good",) and other.explorer.runs.factory.lesson.steps[0].layer is None
+    for asked, message in (
+        ({"lesson": "atention"}, "the lessons: tokens, positions"),
+        ({"lesson": "tour"}, "the lesson 'Tour' is on a text of yours"),
+        ({}, "there is no text to look at"),
+        ({"lesson": "attention", "view": "head"}, "a lesson opens the views of its steps"),
+    ):
+        with pytest.raises(GlassformerError, match=message):
+            model.look(**asked)
 
 
 @pytest.mark.parametrize(

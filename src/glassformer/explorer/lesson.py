@@ -213,7 +213,7 @@ def read_lesson(name: str | Path) -> Lesson:
     path = shipped().get(str(name)) or as_path(name)
     if not path.is_file():
         hint = nearest(str(name), shipped()) or nearest_path(path)
-        raise DataError(f"{name}: no such file, and no lesson of that name{hint}; glassformer lesson --list names them")
+        raise DataError(f"{name}: no such file, and no lesson of that name{hint}; the lessons: {', '.join(shipped())}")
     try:
         return parse(Lesson, read_json_object(path, DataError, MAX_BYTES))
     except ConfigError as error:

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.embedding_page import PageMap
+from glassformer.explorer.lesson import read_lesson
 from glassformer.explorer.registry import has_report_views, tabs
 from glassformer.explorer.server import Explorer, LocalPage, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
@@ -25,6 +26,7 @@ from glassformer.explorer.standalone_page import (
     notebook_frame,
     page_around,
 )
+from glassformer.explorer.tour import tell
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.head import AttentionHead
@@ -45,9 +47,10 @@ EARLY_ERROR_SECONDS = 0.5
 
 def look(
     factory: SessionFactory,
-    texts: str | Sequence[str],
+    texts: str | Sequence[str] | None,
     start: InitialView,
     *,
+    lesson: str | Path | None = None,
     port: int | None = None,
     browser: bool | None = None,
     html: str | Path | None = None,
@@ -57,7 +60,11 @@ def look(
     if html is not None:
         check_html_path(html)
         start.check_saved()
+    if lesson is not None:
+        factory, texts, start = _with_lesson(factory, texts, start, lesson)
     page = Look(SessionRuns(factory), _text_list(texts), start)
+    if lesson is not None:
+        tell(page.session, factory.facts, factory.lesson)  # an error of a step is early
     if html is not None:
         with page:
             page.save(html)
@@ -409,7 +416,26 @@ def _place(name: str, token: int | str | None, tokens: Sequence[Token]) -> int |
     return token
 
 
-def _text_list(texts: str | Sequence[str]) -> list[str]:
+def _with_lesson(
+    factory: SessionFactory, texts: str | Sequence[str] | None, start: InitialView, name: str | Path
+) -> tuple[SessionFactory, str | Sequence[str] | None, InitialView]:
+    """The factory with a lesson, its texts where there are no others, and its first step.
+
+    Raises: DataError: no such lesson, or no text. ConfigError: another view.
+    """
+    if start != InitialView(theme=start.theme):
+        raise ConfigError("a lesson opens the views of its steps; give lesson=, or view=, layer=, heads= and the like")
+    planned = read_lesson(name)
+    if texts is None and planned.texts is None:
+        raise DataError(f"the lesson {planned.title!r} is on a text of yours: look(text, lesson={str(name)!r})")
+    own = planned.model is None or planned.model.rpartition("/")[2] == factory.facts.name.rpartition("/")[2]
+    factory = replace(factory, lesson=planned if own else planned.anywhere())
+    return factory, planned.texts if texts is None else texts, replace(start, tour=1)
+
+
+def _text_list(texts: str | Sequence[str] | None) -> list[str]:
+    if texts is None:
+        raise DataError("there is no text to look at; give one, or two in a list, or lesson= and its name")
     sequence = [texts] if isinstance(texts, str) else texts
     if (
         isinstance(sequence, (bytes, dict))
