@@ -664,10 +664,7 @@ class Model(nn.Module, InNotebook):
         """
         from glassformer.explorer.look import InitialView, look
 
-        known = [name for name, x in signature(Model.look).parameters.items() if x.kind is x.KEYWORD_ONLY]
-        for name in unknown:
-            hint = f"; it is {OTHER_NAMES[name]} here" if name in OTHER_NAMES else nearest(name, known)
-            raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{hint}; allowed: {', '.join(known)}")
+        _refuse_unknown(unknown)
         factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec)
         start = InitialView(
             view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme, options=options
@@ -806,6 +803,14 @@ class Model(nn.Module, InNotebook):
         self.network.check_trainable("given the weights of another save")
         with open_checkpoint(as_path(folder, "folder"), allow_pickle=False) as checkpoint:
             load_weights(self.network, checkpoint, names_of(self), dtype=self.dtype, device=self.device)
+
+
+def _refuse_unknown(arguments: Iterable[str]) -> None:
+    """Raises: UnknownOptionError: an argument that `Model.look` does not have, with the one that was meant."""
+    known = [name for name, x in signature(Model.look).parameters.items() if x.kind is x.KEYWORD_ONLY]
+    for name in arguments:
+        hint = f"; it is {OTHER_NAMES[name]} here" if name in OTHER_NAMES else nearest(name, known)
+        raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{hint}; allowed: {', '.join(known)}")
 
 
 def _drop_prefix(module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
