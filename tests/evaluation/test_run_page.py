@@ -9,10 +9,12 @@ import pytest
 from glassformer.errors import DataError
 from glassformer.evaluation.evaluate import PREDICTIONS
 from glassformer.evaluation.run_page import FolderPages, RunVerdict, paired_difference, saved_model
+from glassformer.evaluation.runs import open_run
 from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
 from glassformer.runs.run_list import REPORT
+from glassformer.studies.trained import TrainedResult
 from glassformer.tasks.predictions import write_predictions
 from tests.evaluation.judged_run import classified, report, write_run
 from tests.runs.run_folders import make_run
@@ -43,6 +45,22 @@ def test_a_run_has_a_page_with_its_rows_where_it_was_evaluated(tmp_path: Path) -
             each.pages(where)
     with pytest.raises(DataError, match="new: its rows were not evaluated"):
         each.explored("new")
+
+
+def test_a_run_at_the_end_of_a_cell_is_its_page(tmp_path: Path) -> None:
+    records = classified()
+    rows = [{"text": record.row["text"], "label": record.label} for record in records]
+    mood = write_run(tmp_path / "runs" / "mood", "classify", rows, records, ["anger", "joy", "love"])
+    with EventLog(event_log_path(mood)) as log:
+        log.write("begin", steps=10, options={})
+        log.write("end", steps=10)
+    run = open_run(mood)
+    page = run.live_page()
+    assert isinstance(run.reports()[0], RunVerdict) and page.html().startswith("<!doctype html>")
+    assert all(f"<td>{label}</td>" in page.still() or label in page.still() for label in ("anger", "joy", "love"))
+    assert "<script" not in page.still() and len(page.still()) < 60_000
+    result = TrainedResult(str(mood), 10, None, {})
+    assert result.live_page().still() == page.still()
 
 
 def test_the_stamp_of_a_page_is_that_of_its_runs(tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ def trace(tones: Path, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     return made
 
 
+def test_at_the_end_of_a_cell_it_is_its_page(trace: Kept) -> None:
+    page = trace.live_page()
+    assert page.still() == trace.transcription.notebook_html() and "start, s" in page.still()
+    html = page.html()
+    assert html.startswith("<!doctype html>") and 'id="sound"' in html and 'data-key="alignment/0"' in html
+    unheard = TranscriptionTrace(trace.model, trace.sound, OPTIONS)
+    unheard.live_page().html()
+    assert unheard.transcription.text == trace.transcription.text
+
+
 def test_the_pass_of_a_window_holds_the_attention_that_timed_its_words(trace: Kept) -> None:
     """From the raw shares of the session, the picture of the page is made again: same rows, same heads, same frames."""
     assert len(trace.alignments) > 1

@@ -96,6 +96,28 @@ def run_reports(
     return [RunVerdict(split.report, history), errors, curves, RunSettings([history])]
 
 
+def reports_of_folder(
+    folder: Path, history: RunHistory | None = None, explorer: Callable[[EvaluatedSplit], str] = lambda split: ""
+) -> list[Display]:
+    """The reports of the page of a run as far as it has come: without rows, its curves.
+
+    Args:
+        history: what its event log says, None = read now
+        explorer: the address of the explorer of its model, where it is served next to the page
+    Raises: DataError: there is no run, or its log is damaged.
+    """
+    history = history or read_run(folder)
+    try:
+        split = saved_split(folder)
+    except GlassformerError as error:
+        return [TrainingCurves([history], notes=[f"Its rows cannot be shown: {error}"])]
+    if split is not None:
+        return run_reports(split, history, explorer=explorer(split))
+    if (folder / REPORT).is_file():
+        return [TrainingCurves([history]), *read_reports(folder / REPORT)]
+    return [TrainingCurves([history], notes=[NO_ROWS], saved=[saved_model(folder, history, "")])]
+
+
 def saved_model(folder: Path, history: RunHistory, rows: str, group: str = "") -> SavedModel:
     """The model that a run kept: that of its best validation, or of its last step.
 
@@ -170,15 +192,7 @@ class FolderPages:
                 return [curves]
             return [compare(dict(folders)), curves]
         [(name, folder)], [history] = folders.items(), histories
-        try:
-            split = saved_split(folder)
-        except GlassformerError as error:
-            return [TrainingCurves(histories, notes=[f"Its rows cannot be shown: {error}"])]
-        if split is not None:
-            return run_reports(split, history, explorer=explorer_of(split, name))
-        if (folder / REPORT).is_file():
-            return [TrainingCurves(histories), *read_reports(folder / REPORT)]
-        return [TrainingCurves(histories, notes=[NO_ROWS], saved=[saved_model(folder, history, "")])]
+        return reports_of_folder(folder, history, lambda split: explorer_of(split, name))
 
     def stamp(self, where: str) -> str:
         """A text that is another where the reports of a page may be."""

@@ -34,8 +34,10 @@ from glassformer.evaluation.evaluate import (
 from glassformer.evaluation.groups import check_group_column
 from glassformer.evaluation.options import ListeningOptions
 from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
+from glassformer.files.lazy import imported
 from glassformer.hub.find import scorer_folder
 from glassformer.model import Model, load
+from glassformer.reports.report import Display, SeveralReports
 from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
 from glassformer.runs.data import check_unused_columns, read_splits, read_usable, sample_rows
 from glassformer.runs.folder import CONFIG, MODEL, no_run, run_name
@@ -52,8 +54,8 @@ EVALUATION, VALIDATION, TRAIN = "evaluation", "validation", "train"
 
 
 @dataclass(frozen=True)
-class TrainedRun:
-    """A run folder that `glassformer train` wrote.
+class TrainedRun(SeveralReports):
+    """A run folder that `glassformer train` wrote; at the end of a notebook's cell, its page.
 
     columns: role → column, where the rows to evaluate on have other names than its own
     ignore: unused columns of the rows to evaluate on, in addition to those of its configuration
@@ -65,6 +67,11 @@ class TrainedRun:
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: Sequence[str] = field(default=())
     format: Mapping[str, Any] | None = None
+
+    def reports(self) -> Sequence[Display]:
+        """As its page has them."""
+        reports: Sequence[Display] = imported("glassformer.evaluation.run_page:reports_of_folder")(self.folder)
+        return reports
 
     @cached_property
     def model(self) -> Model:

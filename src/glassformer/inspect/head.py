@@ -136,7 +136,7 @@ class AttentionHead(Display):
         )
         rows = [[query, *(f"{x:.2f}" for x in row)] for query, row in zip(queries, weights, strict=True)]
         whole = shown == counts
-        return [Table(["", *keys], rows, "" if whole else some, shades=weights)]
+        return [Table(["", *keys], rows, "" if whole else some, shades=weights, drawn=True)]
 
     def products(self, rows: RowSelection = None) -> Tensor:
         """Dot products q · k, not scaled. [R, S]"""

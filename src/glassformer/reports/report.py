@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
@@ -156,15 +156,36 @@ class Display(InNotebook):
         """Its page, where that has more than tables."""
         if not any((*self.charts(), *self.passages(), self.browser())):
             return None
-        return LivePage(
-            html=lambda: str(imported("glassformer.reports.page:report_page")(self)), still=self.notebook_html
-        )
+        return _page_of(lambda: [self], self.notebook_html)
 
     def notebook_html(self) -> str:
         """The tables, with what is above and below them."""
         above = "".join(f"<p>{escape(shown_text(line))}</p>" for line in self.above)
         below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.below)
         return above + "".join(table.html() for table in self.tables()) + below
+
+
+def _page_of(reports: Callable[[], Sequence[Display]], still: Callable[[], str]) -> LivePage:
+    """The page of these reports in a cell, made where it is shown."""
+    return LivePage(html=lambda: str(imported("glassformer.reports.page:report_page")(*reports())), still=still)
+
+
+class SeveralReports(InNotebook):
+    """Base class of what a notebook shows as a page of several reports, such as a run."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def reports(self) -> Sequence[Display]:
+        """The reports of its page, in their order."""
+
+    def live_page(self) -> LivePage:
+        """Their page."""
+        return _page_of(self.reports, self.notebook_html)
+
+    def notebook_html(self) -> str:
+        """The tables of all of them."""
+        return "".join(each.notebook_html() for each in self.reports())
 
 
 class Report(Record, Display):

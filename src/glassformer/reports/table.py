@@ -12,6 +12,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from html import escape
 from typing import Literal, Self
 
+from glassformer.reports import picture
+
 
 def amount(number: float) -> str:
     """Format a count of parameters or tokens in three or four digits: `9,216`, `22.7M`, `175B`."""
@@ -150,6 +152,7 @@ class Table:
     measure: a page filters and groups the rows, and its charts show those that are selected, each of which is the
         group of its lines by its heading; of a group it shows the mean of this column. None = a table to read
     address: of such a page on its server: that of a row follows
+    drawn: a notebook shows its shades as a picture, and the numbers folded below it
     """
 
     headings: Sequence[str]
@@ -167,6 +170,7 @@ class Table:
     chooses: Literal["", "true", "group", "find"] = ""
     measure: int | None = None
     address: str = ""
+    drawn: bool = False
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""
@@ -179,7 +183,15 @@ class Table:
     def html(self) -> str:
         """The table as HTML, the first rows and columns of a large one."""
         short = self._first(HTML_ROWS, HTML_COLUMNS, line_break="\n")
-        return html_table(short.headings, short.rows, shown_text(short.caption), short.shades)
+        caption = shown_text(short.caption)
+        if not short.drawn or not short.shades:
+            return html_table(short.headings, short.rows, caption, short.shades)
+        names, cells = [row[0] for row in short.rows], [row[1:] for row in short.rows]
+        drawn = picture.heat_map(names, short.headings[1:], short.shades, cells, colours(short.shades))
+        title = f"<p>{escape(caption)}</p>" if caption else ""
+        numbers = html_table(short.headings, short.rows, shades=short.shades)
+        shown = picture.image(drawn, caption or "the numbers below, as colours")
+        return f"{title}{shown}<details><summary>numbers</summary>{numbers}</details>"
 
     def columns(self, room: int) -> list[int]:
         """Columns that are shown where there is room for some only, the first of them among these."""

@@ -36,6 +36,7 @@ from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.tokens import generated_tokens
 from glassformer.loaded_model import LoadedModel
 from glassformer.reports.page import write_page_parts
+from glassformer.reports.report import InNotebook, LivePage
 from glassformer.speech.alignment import FRAMES_PER_SECOND, Alignment, token_starts
 from glassformer.speech.alignment_heads import published_heads
 from glassformer.speech.options import TranscriptionOptions
@@ -65,8 +66,10 @@ class _WindowText:
     ids: tuple[int, ...]
 
 
-class TranscriptionTrace:
+class TranscriptionTrace(InNotebook):
     """A recording that is transcribed with word times, window by window, and what a page draws of it.
+
+    At the end of a notebook's cell, its page.
 
     trace = TranscriptionTrace(model, "lecture.mp3", options)
     for step in trace:
@@ -200,6 +203,20 @@ class TranscriptionTrace:
         given = {each.name: getattr(self.options, each.name) for each in fields(default)}
         changed = {name: value for name, value in given.items() if value != getattr(default, name)}
         return {name: "given" if name == "language_model" else str(value) for name, value in changed.items()}
+
+    def notebook_html(self) -> str:
+        """The segments as a table."""
+        return self.transcription.notebook_html()
+
+    def live_page(self) -> LivePage:
+        """The page of the transcription in a cell, once what is left of the recording is transcribed."""
+
+        def html() -> str:
+            for _ in self:
+                pass
+            return "".join(transcript_parts(self))
+
+        return LivePage(html=html, still=self.notebook_html)
 
     def save(self, path: str | Path) -> int:
         """Write the page of the transcription: sound, spectrogram, words and cross-attention on one axis of time.

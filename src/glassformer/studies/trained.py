@@ -16,9 +16,10 @@ from typing import Any
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
 from glassformer.evaluation.compare.seeds import SeedSummary, summarise_seeds
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport
+from glassformer.evaluation.run_page import reports_of_folder
 from glassformer.evaluation.runs import open_run
 from glassformer.progress import Bar, no_bar
-from glassformer.reports.report import Record
+from glassformer.reports.report import Display, Record, SeveralReports
 from glassformer.reports.table import scores
 from glassformer.runs.config import RunConfig, config_values, run_config
 from glassformer.runs.curves import write_page
@@ -34,8 +35,8 @@ Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class TrainedResult(Record, keys=("folder", "steps", "best_step", "metrics", "comparison")):
-    """A trained run.
+class TrainedResult(Record, SeveralReports, keys=("folder", "steps", "best_step", "metrics", "comparison")):
+    """A trained run; at the end of a notebook's cell, its page.
 
     metrics: of the best validation, at `best_step`
     report: of its evaluation, if there is one
@@ -46,6 +47,10 @@ class TrainedResult(Record, keys=("folder", "steps", "best_step", "metrics", "co
     best_step: int | None
     metrics: Mapping[str, float]
     report: EvaluationReport | None = None
+
+    def reports(self) -> Sequence[Display]:
+        """As the page of the run has them."""
+        return reports_of_folder(Path(self.folder))
 
     @property
     def comparison(self) -> Any:

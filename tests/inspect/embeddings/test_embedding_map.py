@@ -46,6 +46,18 @@ def test_places_at_each_level(points: EmbeddingMap) -> None:
         np.testing.assert_allclose(own, turned, atol=1e-6)
 
 
+def test_its_page_has_the_places_as_a_picture(points: EmbeddingMap) -> None:
+    [chart] = points.charts()
+    assert [(point.x.value, point.y.value) for point in chart.points] == [
+        tuple(each) for each in points.pca[-1].tolist()
+    ]
+    assert [point.group for point in chart.points] == ["a", "b", "a", "a"] and chart.groups == ["a", "b"]
+    assert chart.points[1].name == "1 fruit flies like a banana" and "% of the variance" in chart.x.label
+    assert points.live_page() is not None
+    [many] = EmbeddingMap.of_vectors(vectors(900)).charts()
+    assert len(many.points) == 400 and "400 of 900 points" in many.title
+
+
 def test_a_level_lies_on_the_one_before() -> None:
     """Vectors that were turned and mirrored in space have the same places."""
     first = vectors()

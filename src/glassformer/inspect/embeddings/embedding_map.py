@@ -25,10 +25,14 @@ from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
 from glassformer.inspect.embeddings.options import ProjectionOptions
 from glassformer.inspect.embeddings.projection import Check, Progress, check_vectors, pca, procrustes, project
+from glassformer.reports.charts import Axis, Point, TradeOff
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import IntervalCell, Table, percent
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
+DRAWN = 400
+"""Points of the map on the page of a report; more are one cloud."""
+NAME_CHARACTERS = 120
 TEXT_CHARACTERS = 2_000
 """Longest text of a row in metadata: projectors show it next to a point."""
 
@@ -233,6 +237,24 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             for i, (row, (x, y)) in enumerate(zip(self.rows[:10], places[:10], strict=True))
         ]
         return [Table(["point", *columns, "x", "y"], rows, left=1 + len(columns))]
+
+    def charts(self) -> list[TradeOff]:
+        """The places at the last level, by PCA, of a random sample of many points; by class where there are classes."""
+        count = len(self)
+        chosen = np.sort(np.random.default_rng(0).permutation(count)[:DRAWN]).tolist()
+        groups = list(dict.fromkeys(self.labels or ()))
+        points = [
+            Point(
+                f"{i} {_cell(self.rows[i]['text'])[:NAME_CHARACTERS]}",
+                *(IntervalCell(f"{x:.3g}", float(x)) for x in self.pca[-1][i]),
+                group=self.labels[i] if self.labels else "",
+                mark=str(i),
+            )
+            for i in chosen
+        ]
+        across, up = (Axis(f"component {i}: {percent(x)} of the variance") for i, x in enumerate(self.explained[-1], 1))
+        of = f" ({DRAWN} of {count:,} points)" if count > DRAWN else ""
+        return [TradeOff(f"{self.levels[-1]}, by PCA{of}", across, up, points, groups)]
 
 
 def _onto(points: np.ndarray, target: np.ndarray) -> np.ndarray:
