@@ -136,7 +136,7 @@ class AttentionHead(Display):
         )
         rows = [[query, *(f"{x:.2f}" for x in row)] for query, row in zip(queries, weights, strict=True)]
         whole = shown == counts
-        return [Table(["", *keys], rows, "" if whole else some, shades=weights, drawn=True)]
+        return [Table(["", *keys], rows, "" if whole else some, shades=weights, as_picture=True)]
 
     def products(self, rows: RowSelection = None) -> Tensor:
         """Dot products q · k, not scaled. [R, S]"""

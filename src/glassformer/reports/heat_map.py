@@ -62,7 +62,7 @@ class HeatMap(Display):
                 ["", *columns],
                 [[name, *row] for name, row in zip(rows, cells.tolist(), strict=True)],
                 shades=(values / largest).tolist(),
-                drawn=True,
+                as_picture=True,
             )
         ]
 

@@ -152,7 +152,7 @@ class Table:
     measure: a page filters and groups the rows, and its charts show those that are selected, each of which is the
         group of its lines by its heading; of a group it shows the mean of this column. None = a table to read
     address: of such a page on its server: that of a row follows
-    drawn: a notebook shows its shades as a picture, and the numbers folded below it
+    as_picture: a notebook shows its shades as a picture, and the numbers folded below it
     """
 
     headings: Sequence[str]
@@ -170,7 +170,7 @@ class Table:
     chooses: Literal["", "true", "group", "find"] = ""
     measure: int | None = None
     address: str = ""
-    drawn: bool = False
+    as_picture: bool = False
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""
@@ -184,13 +184,13 @@ class Table:
         """The table as HTML, the first rows and columns of a large one."""
         short = self._first(HTML_ROWS, HTML_COLUMNS, line_break="\n")
         caption = shown_text(short.caption)
-        if not short.drawn or not short.shades:
+        if not short.as_picture or not short.shades:
             return html_table(short.headings, short.rows, caption, short.shades)
         names, cells = [row[0] for row in short.rows], [row[1:] for row in short.rows]
-        drawn = picture.heat_map(names, short.headings[1:], short.shades, cells, colours(short.shades))
+        svg = picture.heat_map(names, short.headings[1:], short.shades, cells, colours(short.shades))
         title = f"<p>{escape(caption)}</p>" if caption else ""
         numbers = html_table(short.headings, short.rows, shades=short.shades)
-        shown = picture.image(drawn, caption or "the numbers below, as colours")
+        shown = picture.image(svg, caption or "the numbers below, as colours")
         return f"{title}{shown}<details><summary>numbers</summary>{numbers}</details>"
 
     def columns(self, room: int) -> list[int]:

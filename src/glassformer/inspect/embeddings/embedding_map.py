@@ -30,7 +30,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, percent
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
-DRAWN = 400
+MAX_POINTS = 400
 """Points of the map on the page of a report; more are one cloud."""
 NAME_CHARACTERS = 120
 TEXT_CHARACTERS = 2_000
@@ -241,7 +241,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
     def charts(self) -> list[TradeOff]:
         """The places at the last level, by PCA, of a random sample of many points; by class where there are classes."""
         count = len(self)
-        chosen = np.sort(np.random.default_rng(0).permutation(count)[:DRAWN]).tolist()
+        chosen = np.sort(np.random.default_rng(0).permutation(count)[:MAX_POINTS]).tolist()
         groups = list(dict.fromkeys(self.labels or ()))
         points = [
             Point(
@@ -253,7 +253,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             for i in chosen
         ]
         across, up = (Axis(f"component {i}: {percent(x)} of the variance") for i, x in enumerate(self.explained[-1], 1))
-        of = f" ({DRAWN} of {count:,} points)" if count > DRAWN else ""
+        of = f" ({MAX_POINTS} of {count:,} points)" if count > MAX_POINTS else ""
         return [TradeOff(f"{self.levels[-1]}, by PCA{of}", across, up, points, groups)]
 
 
