@@ -435,7 +435,7 @@ def _with_lesson(
 
 def _text_list(texts: str | Sequence[str] | None) -> list[str]:
     if texts is None:
-        raise DataError("there is no text to look at; give one, or two in a list, or lesson= and its name")
+        raise DataError("there is no text to look at; give one text, or two in a list, or lesson= and its name")
     sequence = [texts] if isinstance(texts, str) else texts
     if (
         isinstance(sequence, (bytes, dict))
