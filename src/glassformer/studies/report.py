@@ -265,7 +265,7 @@ STUDY_KEYS = (
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
+class StudyReport(Report, kind="study", version=3, keys=STUDY_KEYS):
     """The results of a study so far.
 
     factors: name → levels
