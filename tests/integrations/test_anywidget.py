@@ -6,10 +6,14 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
+import torch
 
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.look import InitialView, Look
@@ -20,7 +24,10 @@ from glassformer.reports.charts import Series, SeriesLine
 from glassformer.reports.heat_map import HeatMap
 from glassformer.reports.report import Display, LivePage
 from glassformer.reports.table import Table
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.transcription_trace import TranscriptionTrace
 from tests.e2e.tiny_models import make_folder, word_tokenizer
+from tests.tasks.transcribe.tones import RATE_HZ, spoken, whisper_folder
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies"
 WAIT = 20  # seconds, on a busy machine
@@ -165,6 +172,40 @@ def test_a_page_that_cannot_be_made_is_said() -> None:
     notebook = Notebook(LivePage(html=broken, still=str))
     head, content = notebook.first()
     assert head["failure"] == "OSError: the disk is gone" and not content
+
+
+def test_a_model_that_writes_nan_is_a_page_too(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "bert")
+    word_tokenizer(framed=True).save(str(folder / "tokenizer.json"))
+    model = load(folder)
+    with torch.no_grad():
+        for each in model.network.get_submodule("blocks.0.attn").parameters():
+            each.fill_(float("nan"))
+    page = Look(SessionRuns(model.session_factory()), [TEXT])
+    notebook = Notebook(page.live_page())
+    notebook.first()
+    session = notebook.run()
+    row = {"s": session["id"], "map": "self", "layer": 0, "head": 0, "query": 2}
+    status, _, content = notebook.ask("/api/view/row", row)
+    assert status == 200 and np.isnan(decode(content).arrays["probs"]).all()
+    assert ">NaN<" in page.live_page().still() or ">nan<" in page.live_page().still()
+    page.close()
+
+
+def test_a_sound_is_heard_by_the_kernel(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "tones.wav", np.concatenate([spoken("ab", np.random.default_rng(0))] * 3), RATE_HZ)
+    model = load(whisper_folder(tmp_path / "whisper"))
+    options = TranscriptionOptions(num_beams=1, temperature=0.0, word_timestamps=True)
+    factory = replace(model.session_factory(), transcribe=lambda file: TranscriptionTrace(model, file, options))
+    page = Look(SessionRuns(factory), [str(tmp_path / "tones.wav")], InitialView(view="sound"))
+    assert "Run the cell" in page.live_page().still()
+    notebook = Notebook(page.live_page())
+    _, html = notebook.first()
+    assert b"view=sound" in html[:2000]
+    status, _, content = notebook.ask("/api/transcribe", {})
+    heard = json.loads(content.splitlines()[-1])["ready"]
+    assert status == 200 and heard["name"] == "tones.wav" and heard["playable"]
+    page.close()
 
 
 def test_what_is_saved_is_a_still_picture_and_shows_no_key(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:

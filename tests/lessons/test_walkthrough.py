@@ -137,6 +137,13 @@ def test_a_sentence_without_cls_is_refused(model: Model) -> None:
         classify(model.network, torch.tensor([list(IDS)]))  # type: ignore[arg-type]
 
 
+def test_a_notebook_shows_it_as_the_page_of_its_steps() -> None:
+    steps = walk(lesson_model(num_hidden_layers=1))
+    html, still = steps.live_page().html(), steps.live_page().still()
+    assert isinstance(steps, list) and steps.reports() == list(steps) and html.startswith("<!doctype html>")
+    assert still.count("<img ") > 5 and all(step.name in still for step in steps)
+
+
 def test_the_model_is_seeded_and_in_eval_mode() -> None:
     torch.manual_seed(77)
     first, second = (walk(lesson_model(num_hidden_layers=1))[-1]["logits"] for _ in range(2))

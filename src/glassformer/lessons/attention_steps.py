@@ -59,7 +59,8 @@ def _matrix_table(name: str, matrix: Tensor) -> Table:
     shades = numbers / (float(numbers.abs().max()) or 1.0)
     number = "{:.3f}" if matrix.is_floating_point() else "{:d}"
     rows = [[str(i), *map(number.format, row)] for i, row in enumerate(matrix.tolist())]
-    return Table(headings=["", *map(str, range(matrix.shape[-1]))], rows=rows, caption=name, shades=shades.tolist())
+    headings = ["", *map(str, range(matrix.shape[-1]))]
+    return Table(headings=headings, rows=rows, caption=name, shades=shades.tolist(), as_picture=True)
 
 
 def bare_attention(x: Tensor) -> LessonStep:

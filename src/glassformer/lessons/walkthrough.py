@@ -31,6 +31,7 @@ from glassformer.lessons.attention_steps import LessonStep, bare_attention, mult
 from glassformer.lessons.attention_steps import six_steps as six_steps  # documented here until it moved
 from glassformer.model import Model, load
 from glassformer.models._network import Encoder
+from glassformer.reports.report import SeveralReports
 
 WORDS = ("time", "flies", "like", "an", "arrow")
 IDS = (2051, 10029, 2066, 2019, 8612)  # the same, in BERT's uncased vocabulary
@@ -54,7 +55,15 @@ def lesson_model(seed: int = 0, **changes: int) -> Model:
     return Model.from_config({**BERT_BASE, **changes}, task="text-classification").eval()
 
 
-def walk(model: Model | None = None, text: str | None = None, *, ids: Sequence[int] | None = None) -> list[LessonStep]:
+class Walk(SeveralReports, list[LessonStep]):
+    """The steps of the walk-through: a list that a notebook shows as their page."""
+
+    def reports(self) -> list[LessonStep]:
+        """Each step."""
+        return list(self)
+
+
+def walk(model: Model | None = None, text: str | None = None, *, ids: Sequence[int] | None = None) -> Walk:
     """All steps in order.
 
     Args:
@@ -87,7 +96,7 @@ def walk(model: Model | None = None, text: str | None = None, *, ids: Sequence[i
         assert isinstance(first, Block) and isinstance(first.ffn, FeedForward)  # a BERT's are
         heads = multi_head(first.attn, x)
         normed = norm(first.attn_residual, x, heads["out"])
-        return [
+        steps = [
             first_step,
             embedded,
             bare_attention(x),
@@ -99,6 +108,7 @@ def walk(model: Model | None = None, text: str | None = None, *, ids: Sequence[i
             encoder(network, row),
             classifier(network, row, cls_id, sep_id),
         ]
+    return Walk(steps)
 
 
 # ------------------------------------------------------------------------------------- from words to vectors
