@@ -68,6 +68,8 @@ DTYPES = {
 LEVELS = {"int8": 8, "int4": 4}
 """Dtypes of weights that are stored as integer levels, with the bits of a level."""
 
+PRECISIONS = (*DTYPES, *LEVELS)
+
 SAVED_ANYWAY = frozenset("is_main_process save_function push_to_hub variant token save_peft_format".split())
 """Keywords of `save_pretrained` whose usual values change nothing here."""
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

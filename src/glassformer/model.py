@@ -49,13 +49,14 @@ from glassformer.core.quantised import stored_levels
 from glassformer.edge import CallInputs, read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import (
+    ConfigError,
     MissingPartError,
     UnknownOptionError,
     UnsupportedError,
     nearest,
 )
 from glassformer.files import as_path, safe_repr
-from glassformer.load_options import shard_bytes
+from glassformer.load_options import PRECISIONS, shard_bytes
 from glassformer.models import Network
 from glassformer.models.resize import replace_embeddings, resize_vocabulary, vocabulary_key
 from glassformer.pretrained import ModelParts, names_of, new_parts, read_pooling, read_pretrained, save
@@ -630,17 +631,16 @@ class Model(nn.Module, InNotebook):
         truncation: bool = False,
         corpus: str | Path | None = None,
         codec: str | Path | None = None,
+        against: Model | str | Path | None = None,
         **unknown: Any,
     ) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
 
             model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
             model.look("time flies", view="neuron", layer=4, heads=9, query="time", key="flies")     at this cell
-            model.look("time flies", html="page.html")          one file that needs no server
             model.look(lesson="attention")                      a lesson, on its own text or on one of yours
 
-        Serves a page on this machine and opens it; a script blocks until Ctrl-C, a shell does not. A notebook shows the
-        page itself where the value ends a cell, and serves nothing unless `port`, `browser` or `block` is given.
+        A script serves it until Ctrl-C; a notebook's cell is the page, unless `port`, `browser` or `block` is given.
 
         Args:
             texts: None = those of the lesson
@@ -658,6 +658,7 @@ class Model(nn.Module, InNotebook):
             truncation: cut long texts
             corpus: an index's folder, to search in
             codec: as in `inspect`
+            against: a model to compare with on the same text, by itself or its name, or another precision: "int8"
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
         Raises: DataError: the texts are empty or too long, or no such lesson. ConfigError: the port is taken, or no
             such token. UnsupportedError: the model has no attention. UnknownOptionError: another argument.
@@ -665,18 +666,24 @@ class Model(nn.Module, InNotebook):
         from glassformer.explorer.look import InitialView, look
 
         _refuse_unknown(unknown)
-        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec)
+        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec, against=against)
         start = InitialView(
             view=view, layer=layer, heads=heads, query=query, key=key, pair=pair, theme=theme, options=options
         )
         return look(factory, texts, start, lesson=lesson, html=html, port=port, browser=browser, block=block)
 
     def session_factory(
-        self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None
+        self,
+        *,
+        truncation: bool = False,
+        corpus: str | Path | None = None,
+        codec: str | Path | None = None,
+        against: Model | str | Path | None = None,
     ) -> SessionFactory:
         """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
         from glassformer.explorer.contexts import searched_corpus
         from glassformer.explorer.describe import model_facts
+        from glassformer.explorer.difference import compared
         from glassformer.explorer.session_runs import SessionFactory
         from glassformer.speech.transcription_trace import transcriber
 
@@ -687,7 +694,19 @@ class Model(nn.Module, InNotebook):
         compare = self.explain_similarity if facts.can_compare else None
         count = (lambda text: len(self.tokenizer([text]).rows[0].ids)) if facts.modality is None else None
         factory = SessionFactory(facts, inspect, trace, transcriber(self), compare, count_tokens=count)
+        if against is not None:
+            other = against if isinstance(against, Model) else self._loaded_again(against)
+            precision = against if isinstance(against, str) and against in PRECISIONS else None
+            factory = compared(factory, other, partial(other.inspect, **options, **codecs), precision)
         return searched_corpus(factory, self, corpus)
+
+    def _loaded_again(self, against: str | Path) -> Model:
+        """Another model for the same task, or this one in another precision."""
+        if against not in PRECISIONS:
+            return load(against, task=self.task)
+        if self.folder is None:
+            raise ConfigError(f"against is {safe_repr(against)}, and this model is from no folder; give a model")
+        return load(self.folder, task=self.task, dtype=against)
 
     # ------------------------------------------------------------------------------- training, and the table of tokens
 

@@ -310,7 +310,7 @@ def test_a_view_that_the_model_lacks(models: dict[str, Model], tmp_path: Path, v
         with pytest.raises(UnsupportedError, match=f"view is {view!r}, which .* has the views ") as refused:
             models["bert"].look("time", view=view, block=False, **options)
         listed = str(refused.value).rpartition(" has the views ")[2].split(", ")
-        assert view not in listed and listed[:5] == ["model", "head", "matrix", "neuron", "embedding"]
+        assert view not in listed and listed[:6] == ["model", "head", "matrix", "neuron", "difference", "embedding"]
     assert not path.exists()
 
 

@@ -84,7 +84,7 @@ def _look_at_attention(
         )
     if page.html is not None:
         start.check_saved()
-    factory = model.session_factory(truncation=truncation, corpus=page.corpus, codec=page.codec)
+    factory = model.session_factory(truncation=truncation, corpus=page.corpus, codec=page.codec, against=page.against)
     with notes(repeats=False), Look(SessionRuns(factory), texts, start) as explorer:
         if page.html is not None:
             layers = None if page.layers is None else list(page.layers)

@@ -67,6 +67,7 @@ class ModelFacts:
     layers: int  # of the deepest group of attention layers
     heads: int
     corpus: dict[str, Any] | None = None  # what the index of a corpus holds, where there is one
+    against: str | None = None  # the name of the model, or the precision, that it is compared with
 
 
 def model_facts(model: LoadedModel) -> ModelFacts:

@@ -47,6 +47,11 @@ HOW_TO_READ = {
         "vector includes its context: a cell shows where the similarity is, not what would change without a word. To "
         "see that, run again without it."
     ),
+    "difference": (
+        "Two passes over paired tokens. A vector's difference is its distance from the other pass's vector, relative "
+        "to its own length. A head's number is the share of its attention that goes elsewhere (total variation); in "
+        "its map, orange is what the second pass attends to more, blue what it attends to less."
+    ),
     "contexts": (
         "Nearest neighbours: tokens of the corpus by the cosine of their vectors, in a layer or a head, to that of "
         "the pinned token; for a neuron, the tokens with the highest activation. Below: how often they share the "

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
+from glassformer.explorer.difference import difference_readings
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.lesson import read_lesson
 from glassformer.explorer.registry import has_report_views, tabs
@@ -292,7 +293,10 @@ class Look(LocalPage, InNotebook):
             cap_bytes=cap_bytes,
             first=first,
             start=start,
-            readings=similarity_readings(self.explorer.runs, self.texts),
+            readings=[
+                *similarity_readings(self.explorer.runs, self.texts),
+                *difference_readings(self.explorer.runs, self.session),
+            ],
             corpus=self.explorer.maps.corpus,
             projections=self._projections,
             lesson=self.explorer.runs.factory.lesson,

@@ -11,7 +11,7 @@ from glassformer.errors import ConfigError
 from glassformer.files.schema import Doc, NonNegative, NonNegativeInt, Schema, at_least
 
 Port = Annotated[int, at_least(1, 65535)]
-OF_A_TEXT = ("layers", "view", "layer", "heads", "query", "key", "corpus", "codec")
+OF_A_TEXT = ("layers", "view", "layer", "heads", "query", "key", "corpus", "codec", "against")
 """Options of the explorer that say how it opens on a text."""
 
 
@@ -43,8 +43,9 @@ class LookOptions(Serving):
         Doc(
             "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript; "
             "of a model over codes, attention over musical time), "
-            "patch (activation patching), similarity (of two texts), contexts (of --corpus), embedding (the tokens as "
-            "points, layer by layer), lens (logit lens), attribution, quantisation (a layer before and after)."
+            "patch (activation patching), similarity (of two texts), difference (of two models, precisions or texts), "
+            "contexts (of --corpus), embedding (the tokens as points, layer by layer), lens (logit lens), "
+            "attribution, quantisation (a layer before and after)."
         ),
     ] = None
     layer: Annotated[NonNegativeInt | None, Doc("Initial layer, from 0.")] = None
@@ -52,6 +53,13 @@ class LookOptions(Serving):
     query: Annotated[str | None, Doc("Initial token that attends: its number from 0, or its text.")] = None
     key: Annotated[str | None, Doc("Initial token that is attended to, likewise.")] = None
     theme: Annotated[Literal["light", "dark"] | None, Doc("Colour theme: light or dark. Default: the system's.")] = None
+    against: Annotated[
+        str | None,
+        Doc(
+            "Model to compare with on the same text, in the view difference: a folder or Hub name, or another "
+            "precision of this one: float16, bfloat16, int8, int4."
+        ),
+    ] = None
     codec: Annotated[
         str | None,
         Doc("Audio codec of a model over codes: a folder or Hub name. Default: the one that this package carries."),

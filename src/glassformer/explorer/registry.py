@@ -23,6 +23,7 @@ from glassformer.explorer.binary_frames import as_frame_array, encode
 from glassformer.explorer.requests import (
     AskRequest,
     ContextsRequest,
+    DifferenceRequest,
     DistributionRequest,
     EmbeddingRequest,
     EmptyRequest,
@@ -152,6 +153,7 @@ VIEWS: Registry[View] = Registry(
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
+        "difference": View(request=DifferenceRequest, answer="glassformer.explorer.difference:difference", scene=True),
         "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),
         "embedding": View(
             request=EmbeddingRequest, answer="glassformer.explorer.embeddings:points", quick=True, scene=True
@@ -182,6 +184,7 @@ TABS: dict[str, Tab] = {
     "sound": Tab("shows the transcript of a model that transcribes speech", lambda facts: facts.can_transcribe),
     "patch": Tab("shows what a component does to a prediction", lambda facts: facts.predicts is not None),
     "similarity": Tab("compares two texts by a model that makes vectors of them", lambda facts: facts.can_compare),
+    "difference": Tab("compares texts, or two models", lambda facts: facts.modality is None or bool(facts.against)),
     "contexts": Tab("searches a corpus: give one by corpus= (--corpus)", lambda facts: facts.corpus is not None),
     "embedding": Tab(),
     "lens": Tab("reads every layer by the model's head for tokens or labels", lambda facts: facts.reads),

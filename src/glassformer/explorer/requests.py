@@ -130,6 +130,16 @@ class SimilarityRequest(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DifferenceRequest(Schema):
+    """How another pass differs from that of the session."""
+
+    other: Annotated[
+        str | None, Doc("Another text; null = the same text in the model that the page compares with.")
+    ] = None
+    map: Annotated[str | None, Doc("Attention map; null = the only one.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContextsRequest(Schema):
     """Where in an indexed corpus a layer, a head or a neuron does the same."""
 

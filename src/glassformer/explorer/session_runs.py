@@ -223,6 +223,18 @@ class TranscribedSound(Protocol):
 
 
 @dataclass(frozen=True)
+class OtherModel:
+    """A model, or the same in another precision, that a page compares with.
+
+    names: of the page's own model and of this one, as sentences name them
+    inspect: as `SessionFactory.inspect`
+    """
+
+    names: tuple[str, str]
+    inspect: Callable[..., Session]
+
+
+@dataclass(frozen=True)
 class SessionFactory:
     """What the explorer shows: facts about a model, and what makes its sessions and its generation traces.
 
@@ -233,6 +245,7 @@ class SessionFactory:
     corpus: to search in
     count_tokens: of a text; None = the model reads none
     lesson: that the page plays; None = its tour
+    against: what the view of differences compares with; None = other texts alone
     """
 
     facts: ModelFacts
@@ -243,6 +256,7 @@ class SessionFactory:
     corpus: CorpusSearch | None = None
     count_tokens: Callable[[str], int] | None = None
     lesson: Lesson | None = None
+    against: OtherModel | None = None
 
 
 class SessionRun(Job[Session]):

@@ -25,6 +25,7 @@ from glassformer.data.sequence import shorten
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.attribution.attribute import AttributionOptions, attribute
 from glassformer.inspect.attribution.attribution import Attribution
+from glassformer.inspect.difference import PassDifference, difference
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
@@ -273,6 +274,29 @@ class Session(Display):
         heads = [self.head(layer, head, name) for head in range(where.attention.spec.heads)]
         queries = None if about.queries == about.keys else self.streams[about.queries]
         return overview(heads, self.streams[about.keys], queries, exact=exact)
+
+    def difference(
+        self,
+        other: Session,
+        map: str | None = None,
+        *,
+        names: tuple[str, str] = ("this pass", "the other"),
+        progress: Progress = lambda done, of: None,
+    ) -> PassDifference:
+        """Compare with another pass: of another checkpoint or precision on the same text, or over another text.
+
+            found = model.inspect(text).difference(int8.inspect(text), names=("float32", "int8"))
+            print(found)                            where they part, and the heads that differ most
+            found.first(0.1)                        the level and token where vectors differ by more than 10%
+
+        Args:
+            other: of a model with as many layers and heads, as wide
+            map: attention map, and with it the stream of its queries; None = the only one
+            names: of the two, in sentences
+            progress: called with the number of layers done and of all
+        Raises: DataError: no such map, models of other shapes, or texts without a token in common.
+        """
+        return difference(self, other, self._name(map), names=names, progress=progress)
 
     def trace(self, *patterns: str) -> Trace:
         """Run the forward pass again, and compute statistics of the tensor at each tap.

@@ -121,6 +121,8 @@ export interface Session {
     /** The token that stands for a hidden one; null where the model knows none. */
     mask_token: string | null;
     corpus: CorpusFacts | null;
+    /** The name of the model, or the precision, that it is compared with. */
+    against: string | null;
     /** Can its head read every layer: logit lens and attribution? */
     reads: boolean;
     is_encoder_decoder: boolean;
