@@ -25,7 +25,8 @@ NOTEBOOK = """
 """
 HOST = """async (esm) => {
   const calls = { "msg:custom": [], comm_live_update: [] };
-  const model = { send: (content) => window.toKernel(content), on: (name, call) => calls[name].push(call), off: () => {} };
+  const send = (content) => { if (window.refuses) throw new Error("Cannot send"); window.toKernel(content) };
+  const model = { send, on: (name, call) => calls[name].push(call), off: () => {} };
   window.die = () => calls.comm_live_update.forEach((call) => call());
   const { default: widget } = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
   window.remove = widget.render({ model, el: document.querySelector("#cell") });
@@ -103,3 +104,15 @@ def test_a_silent_kernel_and_one_that_died_are_said_in_a_line(tab: Callable[...,
     page.evaluate("() => window.die()")
     cell.line("The kernel of this page has ended or was restarted: run this cell again.")
     cell.frame.get_by_text("has ended").first.wait_for()
+
+
+def test_where_the_notebook_refuses_to_send_the_kernel_has_ended(tab: Callable[..., Tab], shown: Look) -> None:
+    cell = Cell(tab().page, shown)
+    field = cell.frame.locator("textarea").first
+    field.wait_for()
+    cell.page.evaluate("() => { window.refuses = true }")
+    field.fill(OTHER)
+    field.press("Enter")
+    cell.line("The kernel of this page has ended or was restarted: run this cell again.")
+    cell.page.evaluate("() => window.remove()")
+    assert cell.page.locator("[data-glassformer]").is_visible()

@@ -56,9 +56,16 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
     line.textContent = sentence;
     line.hidden = !sentence;
   };
+  const post = (content: object) => {
+    try {
+      model.send({ view, ...content });
+    } catch { // "Cannot send": where a kernel has ended, JupyterLab has closed the way to it
+      ended();
+    }
+  };
   const send = (request: CellRequest) => {
-    model.send({ view, ...request });
     timer ||= window.setTimeout(() => tell(SILENT), PATIENCE);
+    post(request);
   };
   const heard = () => {
     clearTimeout(timer);
@@ -67,7 +74,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   };
   /** Begin as another view: what this one still waited for is not answered any more. */
   const renew = () => {
-    if (view) model.send({ view, gone: true });
+    if (view) post({ gone: true });
     view = Math.random().toString(36).slice(2);
   };
   const received = (content: Received, buffers: DataView<ArrayBuffer>[]) => {
@@ -103,8 +110,8 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   return () => {
     model.off("msg:custom", received);
     model.off("comm_live_update", ended);
+    post({ gone: true });
     clearTimeout(timer);
-    model.send({ view, gone: true });
     if (still) still.hidden = false;
     host.remove();
   };
