@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -15,30 +14,68 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
+
+from glassformer.runs.folder import EventLog, event_log_path
+from tests.evaluation.judged_run import classified, write_run
+from tests.tasks.transcribe.tones import RATE_HZ, spoken, whisper_folder
 
 pytestmark = pytest.mark.clients
-LOOK = "model.look('ROMEO: my love', view='neuron', layer=1, heads=[0])"
 LOAD = "import glassformer\nmodel = glassformer.load('package:glassformer/checkpoints/shakespeare')"
-SECONDS = 120  # JupyterLab takes that long on a busy machine
+LOOK = "model.look('ROMEO: my love', view='neuron', layer=1, heads=[0])"
+TOKEN = "that-of-the-tests"
+SECONDS = 180
+"""On a busy machine JupyterLab takes a minute to open."""
 SLOW = "[anywidget] Failed to initialize model."
 """What anywidget says where a machine takes more than two seconds to begin; it goes on all the same."""
+GONE = ("widget model not found", "Comm not found for comm id")
+"""What JupyterLab says of a widget whose kernel has ended."""
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[Callable[..., str]]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of notebooks, with a run and a recording."""
+    made = tmp_path_factory.mktemp("notebooks")
+    records = classified()
+    rows = [{"text": record.row["text"], "label": record.label} for record in records]
+    with EventLog(event_log_path(write_run(made / "mood", "classify", rows, records, ["anger", "joy", "love"]))) as log:
+        log.write("begin", steps=10, options={})
+        log.write("end", steps=10)
+    whisper_folder(made / "whisper")
+    soundfile.write(made / "tones.wav", np.concatenate([spoken("ab", np.random.default_rng(0))] * 6), RATE_HZ)
+    return made
+
+
+PAGES = {
+    "from glassformer.evaluation.runs import open_run\nopen_run('mood/run')": "most frequent",
+    "from glassformer.inspect.embeddings.embedding_map import EmbeddingMap\n"
+    "from glassformer.inspect.embeddings.occurrences import embed_words\n"
+    "EmbeddingMap.of(embed_words(model, ['my love', 'love me', 'no love'], 'love'))": "layer 4 (output), by PCA",
+    "from glassformer.speech.options import TranscriptionOptions\n"
+    "from glassformer.speech.transcription_trace import TranscriptionTrace\n"
+    "TranscriptionTrace(glassformer.load('whisper'), 'tones.wav', "
+    "TranscriptionOptions(num_beams=1, temperature=0.0, word_timestamps=True))": "tones.wav",
+    "model.look(lesson='generation')": "The next token",
+}
+"""The end of a cell, and words of the page that it shows: a run, a map, a transcript, a lesson."""
+
+
+@pytest.fixture(scope="module")
+def program(folder: Path) -> Iterator[Callable[..., str]]:
     """Starts a program that serves on the port that it is given; gives its address once it answers."""
     running: list[subprocess.Popen[bytes]] = []
-    folders = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
-    environment = {**os.environ, **folders, "IPYTHONDIR": str(tmp_path / "ipython")}
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    environment = {**os.environ, **{name: str(folder / ".jupyter" / name) for name in names}}
 
     def start(*words: str) -> str:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         command = [sys.executable, "-m", *words, f"--port={port}"]
-        with (tmp_path / "log").open("wb") as log:
-            running.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log))
+        with (folder / "log").open("wb") as log:
+            running.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log))
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             try:
@@ -48,7 +85,7 @@ def program(tmp_path: Path) -> Iterator[Callable[..., str]]:
                 return f"http://127.0.0.1:{port}"  # it answers, and wants a token
             except OSError:
                 time.sleep(0.3)
-        pytest.fail((tmp_path / "log").read_text()[-3000:])
+        pytest.fail((folder / "log").read_text()[-3000:])
 
     yield start
     for each in running:
@@ -56,65 +93,130 @@ def program(tmp_path: Path) -> Iterator[Callable[..., str]]:
         each.wait(30)
 
 
+class Notebook:
+    """A tab with a notebook of JupyterLab."""
+
+    def __init__(self, page: Any, address: str, name: str) -> None:
+        self.page = page
+        page.goto(f"{address}/lab/tree/{name}?token={TOKEN}&reset")
+        page.get_by_text("| Idle").wait_for()
+
+    def run(self, cells: int) -> None:
+        """Run the first cells."""
+        self.select(0)
+        for _ in range(cells):
+            self.page.keyboard.press("Shift+Enter")
+
+    def select(self, cell: int) -> None:
+        self.page.locator(".jp-Notebook .jp-Cell").nth(cell).click(position={"x": 20, "y": 10})
+        self.page.keyboard.press("Escape")
+
+    def saved(self, file: Path, has: str) -> str:
+        """The file, once it is saved with these words."""
+        self.select(0)
+        self.page.keyboard.press("Control+s")
+        until = time.monotonic() + SECONDS
+        while has not in (text := file.read_text()) and time.monotonic() < until:
+            self.page.wait_for_timeout(200)
+        assert has in text
+        return text
+
+
+@pytest.fixture(scope="module")
+def lab(program: Callable[..., str], folder: Path) -> Callable[..., tuple[str, str]]:
+    """lab(name, *cells) → the address of JupyterLab, and a notebook of these cells there."""
+    quiet = [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
+    address = program("jupyterlab", "--no-browser", "--allow-root", *quiet)
+
+    def write(name: str, *sources: str) -> tuple[str, str]:
+        empty = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        cells = [{**empty, "id": str(i), "source": source} for i, source in enumerate(sources)]
+        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+        text = json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+        (folder / name).write_text(text)
+        return address, name
+
+    return write
+
+
 @pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
-    """A tab that complains at the end of what our page's console has."""
-    tab = chromium.new_page(viewport={"width": 1440, "height": 1000})
-    tab.set_default_timeout(SECONDS * 1000)
+def tab(chromium: Any) -> Iterator[Callable[[], Any]]:
+    """Opens tabs; complains at the end of what their consoles have."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 1000})
+    context.set_default_timeout(SECONDS * 1000)
     errors: list[str] = []
 
     def note(text: str) -> None:
-        if SLOW not in text:
+        if not any(known in text for known in (SLOW, *GONE)):
             errors.append(text)
 
-    tab.on("pageerror", lambda error: note(str(error)))
-    tab.on("console", lambda message: message.type == "error" and note(message.text))
-    yield tab
-    tab.close()
+    context.on("weberror", lambda error: note(str(error.error)))
+    context.on("console", lambda message: message.type == "error" and note(message.text))
+    yield context.new_page
+    context.close()
     assert not errors
 
 
 def change_text(page: Any) -> None:
     """Another text in the cell gives its tokens."""
-    frame = page.frame_locator("iframe[title=glassformer]")
+    frame = page.locator("iframe[title=glassformer]").first.content_frame
     field = frame.locator("textarea").first
     field.fill("JULIET: good night")
     field.press("Enter")
     frame.locator("#view").get_by_text("night").first.wait_for()
 
 
-def test_in_jupyterlab(program: Callable[..., str], page: Any, tmp_path: Path) -> None:
-    cells = [
-        {"cell_type": "code", "id": str(i), "metadata": {}, "source": source, "outputs": [], "execution_count": None}
-        for i, source in enumerate((LOAD, LOOK))
-    ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    notebook = tmp_path / "look.ipynb"
-    notebook.write_text(json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
-    token = secrets.token_hex(16)
-    options = ["--no-browser", "--allow-root", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={tmp_path}"]
-    address = program("jupyterlab", *options)
-    page.goto(f"{address}/lab/tree/look.ipynb?token={token}&reset")
-    page.get_by_text("| Idle").wait_for()
-    page.locator(".jp-Notebook .jp-Cell").first.click()
-    for key in ("Escape", "Shift+Enter", "Shift+Enter"):
-        page.keyboard.press(key)
-    change_text(page)
-    page.locator(".jp-Notebook .jp-Cell").first.click()
-    page.keyboard.press("Escape")
-    page.keyboard.press("Control+s")
-    until = time.monotonic() + SECONDS
-    while "widget-view" not in notebook.read_text() and time.monotonic() < until:
-        page.wait_for_timeout(200)
-    saved = notebook.read_text()
-    assert len(saved) < 20_000 and "Attention of self layer 1 head 0" in saved and "#token=" not in saved
+def test_in_jupyterlab(lab: Callable[..., Any], tab: Callable[[], Any], folder: Path) -> None:
+    address = lab("look.ipynb", LOAD, LOOK, "import os\nos._exit(1)")
+    first = Notebook(tab(), *address)
+    first.run(2)
+    change_text(first.page)
+    saved = first.saved(folder / "look.ipynb", "widget-view")
+    assert len(saved) < 20_000 and "Attention of self layer 1 head 0" in saved and "data:image/svg+xml" in saved
+    assert "#token=" not in saved
+
+    second = Notebook(tab(), *address)  # of the same kernel
+    change_text(second.page)
+    second.page.close()
+
+    first.page.bring_to_front()
+    first.select(2)
+    first.page.keyboard.press("Shift+Enter")  # the kernel dies
+    first.page.get_by_role("dialog").get_by_role("button", name="OK").click()
+    field = first.page.frame_locator("iframe[title=glassformer]").locator("textarea").first
+    field.fill("MERCUTIO: a plague")
+    field.press("Enter")
+    first.page.get_by_text("The kernel of this page has ended or was restarted: run this cell again.").wait_for()
+
+    reader = Notebook(tab(), *address)  # without the kernel that made it
+    still = reader.page.get_by_alt_text("Attention of self layer 1 head 0")
+    assert still.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 100
+    reader.page.get_by_text("Run the cell for the page").wait_for()
 
 
-def test_in_marimo(program: Callable[..., str], page: Any, tmp_path: Path) -> None:
-    indented = "\n    ".join(LOAD.splitlines())
-    (tmp_path / "look.py").write_text(
-        "import marimo\n\napp = marimo.App()\n\n\n@app.cell\ndef _():\n"
-        f"    {indented}\n    {LOOK}\n    return\n\n\nif __name__ == '__main__':\n    app.run()\n"
-    )
+def test_pages_in_jupyterlab(lab: Callable[..., Any], tab: Callable[[], Any], folder: Path) -> None:
+    notebook = Notebook(tab(), *lab("pages.ipynb", LOAD, *PAGES))
+    notebook.run(1 + len(PAGES))
+    for number, words in enumerate(PAGES.values()):
+        cell = notebook.page.locator(".jp-Notebook .jp-Cell").nth(number + 1)
+        cell.frame_locator("iframe[title=glassformer]").get_by_text(words).first.wait_for()
+    assert len(notebook.saved(folder / "pages.ipynb", "transformer")) < 200_000
+
+
+def test_in_marimo(program: Callable[..., str], tab: Callable[[], Any], folder: Path) -> None:
+    def cell(source: str, given: str = "", made: str = "") -> str:
+        body = "\n".join(f"    {line}" for line in [*source.splitlines(), f"return {made}"])
+        return f"@app.cell\ndef _({given}):\n{body}\n"
+
+    cells = [cell(LOAD, made="glassformer, model"), *(cell(x, "glassformer, model") for x in (LOOK, *PAGES))]
+    dark = '# /// script\n# [tool.marimo.display]\n# theme = "dark"\n# ///\n\n'
+    (folder / "look.py").write_text(f"{dark}import marimo\n\napp = marimo.App()\n\n\n" + "\n\n".join(cells))
+    page = tab()
     page.goto(program("marimo", "run", "look.py", "--headless", "--no-token"))
+    page.locator("iframe[title=glassformer]").nth(len(PAGES)).wait_for()  # all of them
     change_text(page)
+    html = page.locator("iframe[title=glassformer]").first.content_frame.locator("html")
+    assert html.get_attribute("data-theme") == "dark", "the notebook is dark"
+    for number, words in enumerate(PAGES.values()):
+        frame = page.locator("iframe[title=glassformer]").nth(number + 1).content_frame
+        frame.get_by_text(words).first.wait_for()
