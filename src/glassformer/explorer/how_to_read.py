@@ -62,6 +62,11 @@ HOW_TO_READ = {
         "wide, so look at the ends of the histograms, with logarithmic heights. Errors spread evenly within half a "
         "step are those of rounding alone."
     ),
+    "masks": (
+        "A mask says which key each query may see; scores of the others become −∞ before the softmax. The cost of "
+        "attention is the number of pairs. Vectors of positions are added to those of tokens; rotary positions turn "
+        "queries and keys; buckets and ALiBi add a number to each score, by the distance."
+    ),
     "sound": (
         "The model transcribes thirty seconds at a time. The mean of some heads (alignment heads) is a staircase "
         "through time; the path along it gives the start of each word. Click a cell for its attention."

@@ -29,6 +29,7 @@ from glassformer.explorer.requests import (
     EmptyRequest,
     LinesRequest,
     LookupRequest,
+    MasksRequest,
     NeighboursRequest,
     NeuronRequest,
     OverviewRequest,
@@ -153,6 +154,7 @@ VIEWS: Registry[View] = Registry(
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
+        "masks": View(request=MasksRequest, answer="glassformer.explorer.patterns:masks", quick=True),
         "difference": View(request=DifferenceRequest, answer="glassformer.explorer.difference:difference", scene=True),
         "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),
         "embedding": View(
@@ -190,6 +192,7 @@ TABS: dict[str, Tab] = {
     "lens": Tab("reads every layer by the model's head for tokens or labels", lambda facts: facts.reads),
     "attribution": Tab("explains an output of the model's head for tokens or labels", lambda facts: facts.reads),
     "quantisation": Tab(),
+    "masks": Tab(),
 }
 """Name → tab, in their order; web/src/views/NAME.tsx draws it."""
 

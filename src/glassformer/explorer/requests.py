@@ -140,6 +140,25 @@ class DifferenceRequest(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MasksRequest(Schema):
+    """Attention masks and position encodings, at any size."""
+
+    tokens: Annotated[NonNegativeInt, Doc("Tokens.")] = 20
+    window: Annotated[NonNegativeInt, Doc("Tokens that a band reaches to each side, itself included.")] = 3
+    texts: Annotated[NonNegativeInt, Doc("Texts that are packed in one row.")] = 3
+    padding: Annotated[NonNegativeInt, Doc("Tokens at the end that are padding.")] = 4
+    reading: Annotated[NonNegativeInt, Doc("Global tokens, which see all and are seen by all.")] = 2
+    random: Annotated[NonNegativeInt, Doc("Tokens that each sees at random.")] = 3
+    block: Annotated[NonNegativeInt, Doc("Tokens of a block of block-sparse attention.")] = 2
+    seed: Annotated[NonNegativeInt, Doc("Seed of what is random.")] = 0
+    layer: Annotated[NonNegativeInt, Doc("Layer of the model's own.")] = 0
+    head: Annotated[NonNegativeInt, Doc("Head of the model's own bias, and of ALiBi.")] = 0
+    map: Annotated[str | None, Doc("Attention map; null = the first.")] = None
+    heads: Annotated[NonNegativeInt, Doc("Heads of ALiBi.")] = 8
+    width: Annotated[NonNegativeInt, Doc("Numbers of a position's vector.")] = 32
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContextsRequest(Schema):
     """Where in an indexed corpus a layer, a head or a neuron does the same."""
 
