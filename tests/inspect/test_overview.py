@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.core.masks import AttentionPattern
 from glassformer.inspect import AttentionHead, Token
 from glassformer.inspect.head import LRUCache
-from glassformer.inspect.overview import SAMPLED_FROM, THUMBNAIL, overview
+from glassformer.inspect.overview import HEAD_KINDS, PATTERNS, SAMPLED_FROM, THUMBNAIL, overview
 from tests.inspect.passes import T, session_of, tokens_for
 from tests.inspect.test_head import made_head, pooled_by_hand
 
@@ -205,3 +205,21 @@ def test_half_precision() -> None:
     session = session_of("bert", torch.float16)
     result = session.overview(0)
     assert result.thumbnails.dtype == torch.float32 and result.thumbnails.shape == (4, T, T)
+
+
+def test_what_each_head_does_has_a_name_and_a_metric() -> None:
+    """By the rule of its summary, on heads made by hand; the metric is the share that the summary rounds."""
+    for kind in ("bert", "gpt2"):
+        session = session_of(kind)
+        for layer in range(session.maps["self"].layers):
+            result = session.overview(layer)
+            for summary, (name, value) in zip(result.summaries, result.kinds, strict=True):
+                pattern, metric = HEAD_KINDS[name]
+                assert metric and 0 <= value <= 1 + 1e-6
+                if name == "broad":
+                    assert summary.startswith("spread widely")
+                elif name == "mixed":
+                    assert summary.startswith("mixed")
+                else:
+                    assert PATTERNS[pattern].split(",")[0] in summary and f"{value:.0%}" in summary
+    assert {pattern for pattern, _ in HEAD_KINDS.values() if pattern} == PATTERNS.keys()

@@ -73,7 +73,7 @@ test("another text, or a layer that is not there, is refused with the command th
 test("an overview comes out of its block", async () => {
   const block = frame(
     "overview",
-    { map: "self", layer: 1, bins: [1, 1], rows_used: 2, rows_total: 2, stats: ["first", "next"], summaries: ["x", "y"] },
+    { map: "self", layer: 1, bins: [1, 1], rows_used: 2, rows_total: 2, stats: ["first", "next"], summaries: ["x", "y"], kinds: [], metrics: {} },
     { thumbnails: Uint8Array.of(1, 2, 3, 4), scale: Float32Array.of(1, 0.5), stats: Float32Array.of(1, 2, 3, 4) },
     { thumbnails: [2, 1, 2], scale: [2], stats: [2, 2] },
   );

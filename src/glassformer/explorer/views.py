@@ -18,6 +18,7 @@ from glassformer.explorer.binary_frames import encode
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.lookup import Lookup, embedding_table, look_up
+from glassformer.inspect.overview import HEAD_KINDS
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.tokens import Token
 
@@ -48,6 +49,8 @@ def overview(session: Session, *, map: str, layer: int, exact: bool) -> bytes:
             "rows_total": result.rows_total,
             "stats": list(result.stats),
             "summaries": list(result.summaries),
+            "kinds": [list(kind) for kind in result.kinds],
+            "metrics": {name: HEAD_KINDS[name][1] for name, _ in result.kinds},
         },
     )
 

@@ -37,6 +37,20 @@ PATTERNS = {
     "special": "special tokens",
 }
 """Patterns as a summary has them."""
+HEAD_KINDS = {
+    "induction": ("followed", "share of attention to what came after the token's last occurrence"),
+    "same word": ("repeat", "share of attention to other occurrences of the token"),
+    "copy": ("copy", "share of attention to the same token of the other side"),
+    "in order": ("order", "largest share along a path from beginning to end"),
+    "previous token": ("previous", "share of attention to the token before"),
+    "next token": ("next", "share of attention to the token after"),
+    "itself": ("same", "share of attention to the token itself"),
+    "first token": ("first", "share of attention to the first token"),
+    "special tokens": ("special", "share of attention to special tokens"),
+    "broad": ("", "entropy, relative to that of uniform attention"),
+    "mixed": ("", "largest share of attention to one of these"),
+}
+"""Name of what a head does → its pattern, and the metric by which such heads are sorted."""
 RELATIONS = ("repeat", "followed", "previous", "next", "copy", "order")
 """Patterns that say how tokens belong together; others are sinks, where attention rests that is not needed."""
 SOME = ("repeat", "followed", "copy")
@@ -58,6 +72,7 @@ class Overview(Report, kind="overview"):
         previous, same, next   attention to the neighbours and the token itself, in self-attention
         distance       mean attention distance in tokens; likewise
     summaries: the main pattern of each head, in words, by the rule of `rank`
+    kinds: what each head does, a name of `HEAD_KINDS`, and its metric
     """
 
     thumbnails: Tensor
@@ -66,6 +81,7 @@ class Overview(Report, kind="overview"):
     rows_total: int
     stats: dict[str, Tensor]
     summaries: list[str]
+    kinds: list[tuple[str, float]]
 
     def tables(self) -> list[Table]:
         """A row for each head: its main pattern, entropy and mean distance."""
@@ -120,13 +136,15 @@ def overview(
     stats = {name: total / len(rows) for name, total in totals.items()}
     by_head = [{name: float(values[i]) for name, values in stats.items()} for i in range(len(heads))]
     shares = patterns.shares()
+    main = [main_pattern(shares, i) for i in range(len(heads))]
     return Overview(
         thumbnails=thumbnails,
         bins=(bin_rows, bin_columns),
         rows_used=len(rows),
         rows_total=T,
         stats=stats,
-        summaries=[_summary(numbers, main_pattern(shares, i), keys[0]) for i, numbers in enumerate(by_head)],
+        summaries=[_summary(numbers, pattern, keys[0]) for numbers, pattern in zip(by_head, main, strict=True)],
+        kinds=[_kind(numbers, pattern) for numbers, pattern in zip(by_head, main, strict=True)],
     )
 
 
@@ -176,6 +194,17 @@ def _summary(numbers: dict[str, float], pattern: tuple[str, float, float], first
         return f"often {words}, {share:.0%}"
     distance = f", {numbers['distance']:.1f} tokens away on average" if "distance" in numbers else ""
     return f"mixed{distance}, {entropy:.1f} of {maximum:.1f} bits"
+
+
+def _kind(numbers: dict[str, float], pattern: tuple[str, float, float]) -> tuple[str, float]:
+    """What a head does, by the rule of its summary, and the metric of this kind."""
+    kind, share, clarity = pattern
+    spread = numbers["entropy_bits"] / max(numbers["entropy_most_bits"], 1e-9)
+    if share < 0.5 and clarity < CLEAR and spread >= 0.8:
+        return "broad", spread
+    if share < 0.25:
+        return "mixed", share
+    return next(name for name, (its, _) in HEAD_KINDS.items() if its == kind), share
 
 
 def rank(kind: str, clarity: float) -> tuple[bool, float]:

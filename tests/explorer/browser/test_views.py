@@ -22,7 +22,7 @@ from glassformer.explorer.describe import model_facts
 from glassformer.explorer.look import Look
 from glassformer.model import Model
 from tests.e2e.tiny_models import make_folder
-from tests.explorer.browser.conftest import TEXTS
+from tests.explorer.browser.conftest import TEXTS, Check
 from tests.explorer.browser.tab import Tab, value
 
 VIEWS = ("model", "head", "matrix", "neuron")
@@ -122,6 +122,27 @@ def test_a_layer_with_fewer_heads_shows_those_it_has(tab: Tabs, look: Callable[.
     page.get_by_label("Order").select_option("entropy_bits")
     assert page.locator(".head-list [data-cell]").count() == 6
     assert one.saved("Picture")[1].startswith(b"\x89PNG") and one.saved("Table (CSV)")[1].count(b"\n") == 7
+
+
+def test_heads_are_grouped_by_what_they_do(tab: Tabs, served: Look, check: Check) -> None:
+    one = tab()
+    page = one.open(served)
+    page.get_by_label("Order").select_option("kind")
+    kinds: dict[str, list[tuple[float, str]]] = {}
+    for layer in range(6):
+        for head, (name, metric) in enumerate(served.session.overview(layer).kinds):
+            kinds.setdefault(name, []).append((metric, f"{layer}·{head}"))
+    groups = page.locator(".head-kinds [role=group]")
+    shown = {each.locator("p b").inner_text(): each.locator("figcaption b").all_inner_texts() for each in groups.all()}
+    assert {name: set(heads) for name, heads in shown.items()} == {
+        name: {head for _, head in heads} for name, heads in kinds.items()
+    }
+    assert [len(heads) for heads in shown.values()] == sorted(map(len, shown.values())), "the rarest kind first"
+    assert all(heads[0] == max(kinds[name])[1] for name, heads in shown.items())
+    assert groups.first.locator("p small").inner_text()
+    check(page, "heads by what they do")
+    groups.first.locator("[data-cell]").first.click()
+    one.wait_for_view("head")
 
 
 def test_a_click_on_a_head_opens_its_lines(tab: Tabs, served: Look) -> None:

@@ -50,14 +50,14 @@ export function readFrame(buffer: ArrayBuffer, kind: string): BinaryFrame {
 
 /** The overview in a frame. */
 export function overviewOf(frame: BinaryFrame): Overview {
-  const { map, layer, bins, rows_used, rows_total, stats: names, summaries } = frame.header as unknown as Overview & { stats: string[] };
+  const { map, layer, bins, rows_used, rows_total, stats: names, summaries, kinds, metrics } = frame.header as unknown as Overview & { stats: string[] };
   const [heads, height, width] = frame.shapes.thumbnails;
   const numbers = frame.arrays.stats as Float32Array;
   const stats = Object.fromEntries(
     names.map((name, column) => [name, Float32Array.from({ length: heads }, (_, head) => numbers[head * names.length + column])]),
   );
   return {
-    map, layer, heads, height, width, bins, rows_used, rows_total, stats, summaries,
+    map, layer, heads, height, width, bins, rows_used, rows_total, stats, summaries, kinds, metrics,
     thumbnails: frame.arrays.thumbnails as Uint8Array,
     scale: frame.arrays.scale as Float32Array,
   };

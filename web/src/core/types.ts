@@ -180,6 +180,9 @@ export interface Overview {
   stats: Record<string, Float32Array>;
   /** One sentence a head: "mostly the previous token, 78%". */
   summaries: string[];
+  /** What each head does, and its metric; and of each such name what the metric is. */
+  kinds: [name: string, value: number][];
+  metrics: Record<string, string>;
 }
 
 export type Mix = "each" | "mean" | "max";

@@ -25,6 +25,7 @@ export const STATS: readonly Stat[] = [
 /** How heads may be put in order: the words on the control, and which end comes first. */
 export const ORDERS: readonly { name: string; words: string; ascending: boolean }[] = [
   { name: "layer", words: "by layer", ascending: true },
+  { name: "kind", words: "by what they do", ascending: true },
   { name: "entropy_bits", words: "sharpest first", ascending: true },
   { name: "previous", words: "previous token", ascending: false },
   { name: "first", words: "first token", ascending: false },

@@ -35,13 +35,15 @@ interface Props {
 }
 
 const [LEAST, MOST, SQUARE, ROOMY, NAMES, TEXT] = [5, 64, 44, 40, 112, 12];
+/** Height that a map of squares has room for, in pixels. */
+const ROOM = 560;
 
 interface Layout { left: number; top: number; width: number; height: number; cell: { width: number; height: number }; upright: boolean }
 
 function layoutOf({ rows, columns, square }: Matrix, room: number): Layout {
   const longest = (names: readonly string[]) => Math.max(0, ...names.map((name) => lengthOf(visible(name), TEXT)));
   const left = Math.min(longest(rows) + 12, NAMES);
-  const width = Math.min(Math.max((room - left - 2) / Math.max(columns.length, 1), LEAST), square ? SQUARE : MOST);
+  const width = Math.min(Math.max((room - left - 2) / Math.max(columns.length, 1), LEAST), square ? Math.max(Math.min(SQUARE, ROOM / Math.max(rows.length, 1)), LEAST) : MOST);
   const height = square ? width : Math.min(Math.max(width * 0.62, 18), 34);
   const upright = longest(columns) + 6 <= width;
   const top = upright ? 22 : Math.min(longest(columns) + 12, NAMES);

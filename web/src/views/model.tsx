@@ -13,7 +13,7 @@ import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
 import { existing, type Head, heads, ordered } from "./model/heads";
-import { HeadList } from "./model/list";
+import { HeadKinds, HeadList } from "./model/list";
 import { Preview } from "./model/preview";
 import { HeadTable } from "./model/table";
 import type { ViewModule } from "../ui/view-module";
@@ -78,6 +78,8 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
             <HeadTable heads={existing(all)} actions={actions} />
           ) : sort === "layer" ? (
             <HeadGrid map={map} heads={all} {...shown} />
+          ) : sort === "kind" ? (
+            <HeadKinds heads={list} {...shown} />
           ) : (
             <HeadList heads={list} sort={sort} {...shown} />
           )}

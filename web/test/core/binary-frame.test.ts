@@ -5,7 +5,7 @@ import { UserError } from "../../src/core/types";
 import { frame } from "../frames";
 
 const overview = () =>
-  frame("overview", { map: "self", layer: 2, bins: [1, 1], rows_used: 2, rows_total: 4, stats: ["entropy_bits", "first"], summaries: ["a", "b"] }, [
+  frame("overview", { map: "self", layer: 2, bins: [1, 1], rows_used: 2, rows_total: 4, stats: ["entropy_bits", "first"], summaries: ["a", "b"], kinds: [["broad", 1], ["itself", 0.5]], metrics: {} }, [
     ["thumbnails", "u8", [2, 2, 3], Uint8Array.from({ length: 12 }, (_, i) => i)],
     ["scale", "f32", [2], Float32Array.of(0.5, 1)],
     ["stats", "f32", [2, 2], Float32Array.of(1, 2, 3, 4)],

@@ -26,8 +26,23 @@ export const stat = ({ overview, head }: Head, name: string): number => overview
 
 export const summary = ({ overview, head }: Head): string => overview?.summaries[head] ?? "on its way";
 
+/** What a head does, and its metric; null until its overview has come. */
+export const kindOf = ({ overview, head }: Head): [name: string, value: number] | null => overview?.kinds[head] ?? null;
+
+/** Heads by what they do: the rarest kind first, in each the clearest head. */
+export function byKind(all: readonly Head[]): [kind: string, heads: Head[]][] {
+  const kinds = new Map<string, Head[]>();
+  for (const one of all) {
+    const name = kindOf(one)?.[0] ?? "on its way";
+    kinds.set(name, [...(kinds.get(name) ?? []), one]);
+  }
+  const value = (one: Head) => kindOf(one)?.[1] ?? 0;
+  return [...kinds].map(([kind, heads]): [string, Head[]] => [kind, heads.sort((a, b) => value(b) - value(a))]).sort((a, b) => a[1].length - b[1].length);
+}
+
 /** Heads by a statistic; those not known yet come last, equals keep the order of depth. */
 export function ordered(all: readonly Head[], sort: string): Head[] {
+  if (sort === "kind") return byKind(all).flatMap(([, heads]) => heads);
   const sign = ORDERS.find((order) => order.name === sort)?.ascending ? 1 : -1;
   const index = (head: Head) => {
     const value = stat(head, sort);
