@@ -10,6 +10,8 @@ import pytest
 
 from glassformer.cli.look_places import PLACES, place_of
 from glassformer.files.lazy import imported
+from glassformer.files.lock import FolderLock
+from glassformer.runs.folder import EventLog, event_log_path
 from tests.cli.conftest import Command
 from tests.cli.test_look import api, started
 from tests.reports.packed import data_of
@@ -109,6 +111,26 @@ def test_what_the_user_can_fix_is_one_line(home: Path, arguments: list[str], mes
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert message in done.stderr
+
+
+def test_a_run_without_rows_is_shown_by_its_curves(home: Path, command: Command) -> None:
+    done = command("look", home / "runs" / "mood", "--html", home / "page.html")
+    assert done.returncode == 0 and done.stderr.startswith("note: Its rows cannot be shown: "), done.stderr
+    [curves] = data_of((home / "page.html").read_text("utf-8"))["reports"]
+    assert curves["finding"].startswith("Best f1 0.9 at step 10") and curves["charts"]
+    assert curves["remarks"][0].startswith("Its rows cannot be shown: ")
+
+
+def test_a_run_that_trains_is_served_as_it_is_written(home: Path) -> None:
+    run = make_run(home / "live", [0.5], ended=False)
+    with FolderLock(run / "lock"), started("look", str(run), "--no-browser", "--json") as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        assert "It is at step 20 of 20" in json.loads(api(url, "/api/report/"))["reports"][0]["finding"]
+        with EventLog(event_log_path(run)) as log:
+            log.write("end", steps=20)
+        again = json.loads(api(url, "/api/report/"))["reports"][0]
+        assert again["finding"].endswith("It ended at step 20, as planned."), "it is read again"
 
 
 def test_a_report_is_served_to_those_who_have_the_key(home: Path) -> None:

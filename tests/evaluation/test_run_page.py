@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import DataError
 from glassformer.evaluation.evaluate import PREDICTIONS
-from glassformer.evaluation.run_page import FolderPages, RunVerdict, paired_difference, saved_model
+from glassformer.evaluation.run_page import NO_ROWS_YET, FolderPages, RunVerdict, paired_difference, saved_model
 from glassformer.evaluation.runs import open_run
+from glassformer.files.lock import FolderLock
 from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
@@ -61,6 +63,22 @@ def test_a_run_at_the_end_of_a_cell_is_its_page(tmp_path: Path) -> None:
     assert "<script" not in page.still() and len(page.still()) < 60_000
     result = TrainedResult(str(mood), 10, None, {})
     assert result.live_page().still() == page.still()
+
+
+def test_a_run_that_trains_says_when_its_rows_come(tmp_path: Path) -> None:
+    make_run(tmp_path / "live", ended=False)
+    each = FolderPages(tmp_path / "live", "Its rows cannot be shown: there are none")
+    with FolderLock(tmp_path / "live" / "lock"):
+        [curves] = each.pages("run/live")
+        assert curves.finding.endswith("It is at step 20 of 20: running, nothing written for over 1 day.")
+        assert curves.remarks() == [NO_ROWS_YET]
+        running = each.stamp("")
+    assert each.stamp("") == running, "of a log that is a day old the process is not asked for each time"
+    os.utime(event_log_path(tmp_path / "live"))
+    assert each.stamp("") != running
+    [curves] = each.pages("run/live")
+    assert curves.finding.endswith("It was stopped at step 20 of 20; the same command resumes it.")
+    assert curves.remarks() == ["Its rows cannot be shown: there are none"]
 
 
 def test_the_stamp_of_a_page_is_that_of_its_runs(tmp_path: Path) -> None:

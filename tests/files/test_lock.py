@@ -15,7 +15,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.files import lock as module
-from glassformer.files.lock import FolderLock
+from glassformer.files.lock import FolderLock, holder_lives
 from tests.training.kill import ended, fork, in_child
 
 
@@ -67,6 +67,27 @@ def test_a_second_process_is_told_who_holds_it(tmp_path: Path, kind: str) -> Non
     assert ended(child) == 0
     with FolderLock(tmp_path / "lock"):
         pass
+
+
+def test_who_looks_whether_it_is_held_does_not_take_it(tmp_path: Path, kind: str) -> None:
+    lock = tmp_path / "lock"
+    assert holder_lives(lock) is None, "there is no such lock"
+    child, go_on = holding(lock)
+    assert holder_lives(lock) is True
+    with pytest.raises(ConfigError), FolderLock(lock):
+        pass
+    os.kill(child, signal.SIGKILL)
+    ended(child)
+    go_on()
+    assert holder_lives(lock) is False, "its process was killed"
+    with FolderLock(lock):
+        assert holder_lives(lock) is True
+    assert holder_lives(lock) is False
+
+
+def test_a_holder_on_another_machine_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("elsewhere~1~~~00000000")
+    assert holder_lives(tmp_path / "lock") is None
 
 
 def test_one_that_was_killed_holds_nothing(tmp_path: Path, kind: str) -> None:

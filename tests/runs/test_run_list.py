@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import DataError
+from glassformer.files.lock import _host
 from glassformer.reports.charts import Series
 from glassformer.reports.page import report_data, report_page
 from glassformer.reports.table import IntervalCell
@@ -68,7 +69,8 @@ def test_runs_on_other_data_are_said_to_be(tmp_path: Path) -> None:
 
 def test_every_state_has_a_word(tmp_path: Path) -> None:
     make_run(tmp_path / "ended")
-    make_run(tmp_path / "killed", ended=False)
+    (make_run(tmp_path / "killed", ended=False) / "lock").write_text(f"{_host()}~{2**22 - 1}~~~00000000")
+    make_run(tmp_path / "elsewhere", ended=False)
     os.utime(event_log_path(make_run(tmp_path / "trains", ended=False)))
     make_run(tmp_path / "waits", None)
     event_log_path(make_run(tmp_path / "broken")).write_text('{"event": "begin"}\n{cut\n{"event": "step"}\n')
@@ -77,7 +79,8 @@ def test_every_state_has_a_word(tmp_path: Path) -> None:
     states = {run.name: run.state for run in RunList.read(tmp_path).runs}
     assert states == {
         "ended": "ended",
-        "killed": "not ended",
+        "killed": "stopped",
+        "elsewhere": "silent",
         "trains": "running",
         "waits": "not begun",
         "broken": "unreadable",
@@ -88,7 +91,7 @@ def test_every_state_has_a_word(tmp_path: Path) -> None:
     problems = {run.name: run.problem for run in runs.runs if run.problem}
     assert problems.keys() == {"broken", "yaml"} and problems["broken"].startswith("line 2 is invalid JSON")
     assert str(tmp_path) not in "".join(problems.values()), "a page names no folder of the machine"
-    assert runs.caption.endswith("1 ended, 2 running, 1 not ended, 1 not begun, 2 unreadable")
+    assert runs.caption.endswith("1 ended, 2 running, 1 stopped, 1 perhaps stopped, 1 not begun, 2 unreadable")
     assert report_page(runs)
 
 

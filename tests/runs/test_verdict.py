@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ OVER = "Overfitting since step 30: the validation loss rose from 0.5 to 0.7 whil
 OVER_BELOW_0 = OVER.replace("0.5 to 0.7", "-0.5 to -0.2")
 SINCE = "No better since step 30, in 2 validations."
 WHOLE = "It ended at step 50, as planned."
-STOPPED = "Its log stops at step 50 of 90: it runs still, or was stopped, and the same command resumes it."
+RUNNING = "It is at step 50 of 90, about 0:04 of steps left."
 EARLY = "Early stopping ended it at step 50 of 90, after 2 validations without improvement."
 AT_30 = "Best f1 0.9 at step 30 of"
 
@@ -65,7 +66,7 @@ AT_30 = "Best f1 0.9 at step 30 of"
         (RISING, WORSE, {"training_loss": 0.01}, f"{AT_30} 50. {SINCE} {WHOLE}"),
         (FALLING, WORSE, {"planned": 90, "patience": 2}, f"{AT_30} 90. {SINCE} {EARLY}"),
         (FALLING, WORSE, {"planned": 90, "patience": 3}, f"{AT_30} 90. {SINCE} It ended at step 50 of 90."),
-        (FALLING, BETTER, {"planned": 90, "ended": False}, f"Best f1 0.9 at step 50 of 90. {STILL} {STOPPED}"),
+        (FALLING, BETTER, {"planned": 90, "ended": False}, f"Best f1 0.9 at step 50 of 90. {STILL} {RUNNING}"),
         (RISING, BETTER, {"metric": "loss"}, f"Best loss 0.5 at step 30 of 50. {OVER} {WHOLE}"),
         # 2% on a few rows is no overfitting, nor is one validation that is higher
         ([0.9, 0.5, 0.2698, 0.2725, 0.2752], WORSE, {}, f"{AT_30} 50. {SINCE} {WHOLE}"),
@@ -96,7 +97,22 @@ def test_the_main_metric_of_an_older_log_is_that_whose_best_value_is_the_best_of
 def test_a_log_without_steps_or_validations_says_no_more_than_it_has(tmp_path: Path) -> None:
     with EventLog(event_log_path(tmp_path)) as log:
         log.write("begin", steps=9, metric="f1", options={})
-    assert verdict(read_run(tmp_path)) == ""
+    assert verdict(read_run(tmp_path)) == "No step is logged yet."
     with EventLog(event_log_path(tmp_path)) as log:
         log.write("step", step=1, loss=1.0, **REST)
-    assert verdict(read_run(tmp_path)).startswith("Its log stops at step 1 of 9")
+    assert verdict(read_run(tmp_path)).startswith("It is at step 1 of 9")
+
+
+@pytest.mark.parametrize(
+    ("holder", "words"),
+    [
+        ("", "It was stopped at step 50 of 90; the same command resumes it."),
+        (None, "Its log is at step 50 of 90, with nothing written for over 1 day; if it was stopped, the same command"),
+    ],
+)
+def test_a_run_that_does_not_train_any_more_says_what_is_known(tmp_path: Path, holder: str | None, words: str) -> None:
+    run(tmp_path, FALLING, BETTER, planned=90, ended=False)
+    if holder is not None:
+        (tmp_path / "lock").write_text(holder)
+    os.utime(event_log_path(tmp_path), (1_700_000_000, 1_700_000_000))
+    assert words in verdict(read_run(tmp_path))

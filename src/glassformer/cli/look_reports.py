@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import in_options
-from glassformer.cli.screen import notes, print_json, progress_of, say, say_saved
-from glassformer.errors import DataError
+from glassformer.cli.screen import note, notes, print_json, progress_of, say, say_saved
+from glassformer.errors import DataError, UnsupportedError, WeightsError
 from glassformer.explorer.options import LookOptions
 from glassformer.files import as_path
 from glassformer.loading import Loading
@@ -62,22 +62,36 @@ def look_at_runs(path: str, texts: list[str], page: LookOptions, loading: Loadin
 def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
     """The page of a run: training curves, report, errors, and the explorer on its best model.
 
-    Raises: ConfigError: an option of the explorer's page, which goes with a text.
+    Of one that trains, or has no rows to evaluate, it is that of the curves.
+
+    Raises: ConfigError: an option of the explorer's page, which goes with a text. DataError: nothing is logged yet.
     """
     from glassformer.cli.errors import evaluated
     from glassformer.evaluation.options import RowOptions
-    from glassformer.evaluation.run_page import save_run_page, serve_run
+    from glassformer.evaluation.run_page import curves_alone, save_run_page, serve_run
+    from glassformer.runs.history import read_run
 
     page.check_run()
     page.check_model()
     html = None if page.html is None else page_path(page.html, "run.html")
-    split = evaluated(Path(path), RowOptions())
+    folder, split, problem = as_path(path, "folder"), None, ""
+    history = read_run(folder)
+    if history.state.name != "running":
+        try:
+            split = evaluated(folder, RowOptions())
+        except (DataError, UnsupportedError, WeightsError) as error:  # no rows, no metrics, no model
+            problem = f"Its rows cannot be shown: {error}"
+            note(problem)
     if html is None:
-        with serve_run(split, page.port) as served:
+        with serve_run(folder, page.port, problem) as served:
             wait_until_stopped(served, page.browser, json=json)
         return
-    with progress_of("explorer pages") as bar:
-        pages = save_run_page(split, html, bar)
+    pages: list[str] = []
+    if split is None:
+        write_page(html, report_page(curves_alone(folder, history, problem)))
+    else:
+        with progress_of("explorer pages") as bar:
+            pages = save_run_page(split, html, bar)
     if json:
         print_json({"out": str(html), "pages": pages}, indent=None)
     else:

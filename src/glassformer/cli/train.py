@@ -121,7 +121,7 @@ def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_e
     with notes():
         result = train_run(config, trainer, resume=resume, evaluate=evaluate, notify=note, bar=bar)
     if at_end and not quiet and is_first_process():
-        commands = next_commands(config, trainer, evaluated=result.report is not None)
+        commands = next_commands(config, trainer)
         show_end(result, saved_sentence(result, trainer), commands)
     return result
 
@@ -154,7 +154,7 @@ def _progress(config: RunConfig) -> list[Callback]:
     return [Opening(), Progress()]
 
 
-def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
+def next_commands(config: RunConfig, trainer: Trainer) -> list[str]:
     """Up to three commands to continue with, on words of an example where the model reads text."""
     from glassformer.tasks.base import gives_sounds
     from glassformer.training.run import example_text
@@ -163,7 +163,7 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
     if config.task in ("classify", "tag", "fill", "translate", "summarise"):
         verb = f"predict {config.task}"
     tokenizer, text = trainer.model._tokenizer, first_words(example_text(trainer))
-    commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
+    commands = [f"glassformer look {run}"]
     if gives_sounds(type(trainer.task)):
         commands.insert(0, f"glassformer listen {run}")
     if text:

@@ -22,7 +22,7 @@ from glassformer.evaluation.error_analysis.served import (
 )
 from glassformer.evaluation.evaluate import PREDICTIONS, EvaluationReport, beside_baselines
 from glassformer.evaluation.runs import EvaluatedSplit, saved_split
-from glassformer.explorer.report_server import ReportServer, one_page
+from glassformer.explorer.report_server import ReportServer
 from glassformer.explorer.session_runs import SessionFactory
 from glassformer.files import read_json_object
 from glassformer.reports.charts import SavedModel
@@ -33,7 +33,7 @@ from glassformer.reports.table import Table
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle, verdict
 from glassformer.runs.folder import MODEL, saved_steps
 from glassformer.runs.history import RunHistory, read_run
-from glassformer.runs.run_list import REPORT, find_runs, named_runs, stamp
+from glassformer.runs.run_list import REPORT, find_runs, named_runs, run_names, stamp
 from glassformer.tasks.metrics.metric import Interval
 
 MAX_COMPARED_BYTES = 2_000_000_000
@@ -41,6 +41,7 @@ MAX_COMPARED_BYTES = 2_000_000_000
 FIRST_ROWS, LINKED_ROWS = 10, 5
 """Rows that are shown until one asks for all, and those with an explorer page next to a file."""
 NO_ROWS = "It has no rows yet: `glassformer evaluate RUN` predicts its validation rows, and shows them here."
+NO_ROWS_YET = "Its validation rows are predicted when it has ended, and are shown here then, the worst first."
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,13 +98,17 @@ def run_reports(
 
 
 def reports_of_folder(
-    folder: Path, history: RunHistory | None = None, explorer: Callable[[EvaluatedSplit], str] = lambda split: ""
+    folder: Path,
+    history: RunHistory | None = None,
+    explorer: Callable[[EvaluatedSplit], str] = lambda split: "",
+    no_rows: str = "",
 ) -> list[Display]:
     """The reports of the page of a run as far as it has come: without rows, its curves.
 
     Args:
         history: what its event log says, None = read now
         explorer: the address of the explorer of its model, where it is served next to the page
+        no_rows: why it has no rows, where it was not evaluated and that is known
     Raises: DataError: there is no run, or its log is damaged.
     """
     history = history or read_run(folder)
@@ -115,7 +120,7 @@ def reports_of_folder(
         return run_reports(split, history, explorer=explorer(split))
     if (folder / REPORT).is_file():
         return [TrainingCurves([history]), *read_reports(folder / REPORT)]
-    return [TrainingCurves([history], notes=[NO_ROWS], saved=[saved_model(folder, history, "")])]
+    return [curves_alone(folder, history, no_rows)]
 
 
 def saved_model(folder: Path, history: RunHistory, rows: str, group: str = "") -> SavedModel:
@@ -128,10 +133,20 @@ def saved_model(folder: Path, history: RunHistory, rows: str, group: str = "") -
     return SavedModel(at=at, rows=rows, states=[step for step in saved_steps(folder) if step != at], group=group)
 
 
-def serve_run(split: EvaluatedSplit, port: int | None = None) -> ReportServer:
-    """Serve the page of a run next to the explorer. Raises: ConfigError: the port is taken."""
-    reports = run_reports(split, explorer=explorer_of(split, split.report.name))
-    return ReportServer(one_page(reports), port, explored=explored_split(split))
+def serve_run(folder: Path, port: int | None = None, note: str = "") -> ReportServer:
+    """Serve the page of a run next to the explorer; what the run writes meanwhile comes onto it.
+
+    Args:
+        note: why it has no rows
+    Raises: ConfigError: the port is taken.
+    """
+    each = FolderPages(folder, note)
+    [name] = run_names(folder, [folder])
+
+    def page(where: str) -> list[Display]:
+        return each.pages(where or f"run/{name}")
+
+    return ReportServer(page, port, explored=each.explored, stamp=each.stamp)
 
 
 def paired_difference(best: Path, following: Path, metric: str) -> Interval | None:
@@ -171,9 +186,11 @@ class FolderPages:
     """The pages of the runs of a folder, and what the explorer shows of their models.
 
     folder: of the runs, as `RunList.read` names them
+    no_rows: why runs without an evaluation have no rows
     """
 
     folder: Path
+    no_rows: str = ""
 
     def pages(self, where: str) -> list[Display]:
         """The page of a run, `run/NAME`; or that of several together, `run/NAME//NAME`.
@@ -192,7 +209,7 @@ class FolderPages:
                 return [curves]
             return [compare(dict(folders)), curves]
         [(name, folder)], [history] = folders.items(), histories
-        return reports_of_folder(folder, history, lambda split: explorer_of(split, name))
+        return reports_of_folder(folder, history, lambda split: explorer_of(split, name), self.no_rows)
 
     def stamp(self, where: str) -> str:
         """A text that is another where the reports of a page may be."""
@@ -206,6 +223,12 @@ class FolderPages:
         if split is None:
             raise DataError(f"{name}: its rows were not evaluated; `glassformer evaluate` it")
         return explored_split(split)(name)
+
+
+def curves_alone(folder: Path, history: RunHistory, no_rows: str = "") -> TrainingCurves:
+    """The page of a run whose rows are not evaluated; `no_rows`: why, where it is known."""
+    note = NO_ROWS_YET if history.state.name == "running" else no_rows or NO_ROWS
+    return TrainingCurves([history], notes=[note], saved=[saved_model(folder, history, "")])
 
 
 def save_run_page(split: EvaluatedSplit, path: Path, progress: Callable[[int, int], None] | None = None) -> list[str]:

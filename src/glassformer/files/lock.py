@@ -142,6 +142,24 @@ class FolderLock:
         )
 
 
+def holder_lives(path: Path) -> bool | None:
+    """Whether the process that holds a lock lives; read only: to try the lock would keep another from taking it.
+
+    Args:
+        path: as of `FolderLock`
+    Returns: None: not known: the process is on another machine, or there is no such lock.
+    """
+    folder = path.with_name(f"{path.name}.d")
+    try:
+        names = os.listdir(folder) if folder.exists() else [path.read_text("utf-8", "replace")]
+    except OSError:
+        return None
+    holders = [match for name in names if (match := _NAME.fullmatch(name))]
+    if any(holder["host"] != _host() for holder in holders):
+        return None
+    return any(not _is_free(holder[0]) for holder in holders)
+
+
 _handles: set[int] = set()
 
 

@@ -200,7 +200,7 @@ def subtitle(runs: Sequence[RunHistory]) -> str:
     alone = "excluding validation and checkpoints"
     if len(runs) > MAX_NAMED_RUNS:
         return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}, {alone}"
-    ends = ("" if run.ended else ", not at its end" for run in runs)
+    ends = ("" if run.ended else f", {run.state}" for run in runs)
     times = (f"{run.last:,} steps in {clock(run.seconds)}{end}" for run, end in zip(runs, ends, strict=True))
     return f"{' · '.join(times)}, {alone}"
 
@@ -475,15 +475,26 @@ def _validation_steps(run: RunHistory) -> list[int]:
     return sorted({int(step) for steps, _ in run.validation.values() for step in steps})
 
 
-def _end(run: RunHistory) -> str:
-    """What stopped it, as far as its log says."""
-    if not run.last:
+def _left(run: RunHistory) -> str:
+    """How long a run in the making will take, as its steps have."""
+    if run.planned is None or not run.planned > run.last or not run.seconds:
         return ""
+    return f", about {clock(run.seconds / run.last * (run.planned - run.last))} of steps left"
+
+
+def _end(run: RunHistory) -> str:
+    """Where it is, or what stopped it, as far as is known."""
+    if not run.last:
+        return "No step is logged yet." if run.state.name == "running" else ""
     of = "" if run.planned is None else f" of {run.planned:,}"
-    if not run.ended:
-        return (
-            f"Its log stops at step {run.last:,}{of}: it runs still, or was stopped, and the same command resumes it."
-        )
+    match run.state.name:
+        case "running":
+            return f"It is at step {run.last:,}{of}{_left(run)}{f': {run.state}' if run.state.silence else ''}."
+        case "stopped":
+            return f"It was stopped at step {run.last:,}{of}; the same command resumes it."
+        case "silent":
+            resumes = "; if it was stopped, the same command resumes it" if run.state.marks_end else ""
+            return f"Its log is at step {run.last:,}{of}, with nothing written for over {run.state.silence}{resumes}."
     if run.planned is None or run.last >= run.planned:
         return f"It ended at step {run.last:,}{', as planned' * (run.planned is not None)}."
     training = run.options.get("training")

@@ -32,6 +32,7 @@ from glassformer.runs.folder import (
     run_log,
     stored_config,
 )
+from glassformer.runs.state import RunState, run_state
 from glassformer.runs.wandb_files import read_wandb
 
 HALF_LIVES_PER_RUN = 60
@@ -51,6 +52,7 @@ class RunHistory:
     skipped: steps that were not applied
     checkpoints: steps
     ended: whether the log has its end
+    state: whether it trains, as far as is known
     planned: the number of steps it set out for
     metric: that of its best model
     started: when its log begins, in seconds since 1970
@@ -66,6 +68,7 @@ class RunHistory:
     skipped: list[dict[str, Any]]
     checkpoints: list[int]
     ended: bool
+    state: RunState
     planned: int | None = None
     metric: str | None = None
     started: float | None = None
@@ -185,7 +188,8 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
                     skipped.append({**record, "step": int(record["step"])})
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
             raise DataError(f"{path}: line {line} is no {event} of a run: {error}") from None
-    blocks = digest.blocks
+    blocks, ended = digest.blocks, digest.last_event == "end"
+    folder_of_log, times = path.parent, blocks.last[:, STEPS.index("time")]
     return RunHistory(
         name=name or (path.parent if given.is_file() else given).resolve().name,
         options=dict(config or (stored_config(path.parent) if own else {}) or options),
@@ -196,7 +200,8 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         best=next((step for step, (_, best) in reversed(validations.items()) if best), None),
         skipped=skipped,
         checkpoints=list(checkpoints),
-        ended=digest.last_event == "end",
+        ended=ended,
+        state=run_state(folder_of_log, path, ended, times, marks_end=not path.name.startswith(EVENTS)),
         planned=planned,
         metric=metric,
         started=started if started is not None and math.isfinite(started) else None,

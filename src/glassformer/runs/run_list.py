@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
 from glassformer.files import as_path, counted, nan_from_null, read_json_object, safe_repr
+from glassformer.files.lock import holder_lives
 from glassformer.files.schema import parse
 from glassformer.reports.charts import Series, SeriesLine
 from glassformer.reports.report import Report
@@ -28,14 +28,13 @@ from glassformer.reports.table import IntervalCell, Table, clock, number, shown_
 from glassformer.runs.curves import CurveLine, charts, flat_settings, main_metric
 from glassformer.runs.folder import CONFIG, EVENTS, iterate_runs, log_kind, run_log
 from glassformer.runs.history import RunHistory, read_run
+from glassformer.runs.state import LOCK, state_stamp
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
 
 REPORT = Path("evaluation", "validation", "report.json")
 """Of a run that was evaluated on its validation rows: their metrics have intervals there."""
 MAX_RUNS = 20_000
 """Runs that a page holds."""
-RUNNING_SECONDS = 120
-"""A log that has no end and was written within this time is that of a run which trains."""
 MAX_POINTS, MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 150_000, 12, 400
 """Of the curves of all runs together, and of one, which has a page of its own with more."""
 MAX_SETTINGS = 40
@@ -47,7 +46,9 @@ COLUMNS = ("log", "task", "data")
 """Of the table, where runs differ in them."""
 Difference = Callable[[Path, Path, str], Interval | None]
 """(a run, another, metric) → how far the first lies above the second on the rows of both; None = not known."""
-STATES = ("ended", "running", "not ended", "not begun", "unreadable")
+STATES = ("ended", "running", "stopped", "silent", "not begun", "unreadable")
+COUNTED = {"silent": "perhaps stopped"}
+"""What a state is called where its runs are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,8 @@ class ListedRun:
     """A run of a folder.
 
     name: its path in the folder
-    state: one of STATES; running or not ended: its log has no end, and was written just now or was not
+    state: one of STATES: those of `RunState`; or its log is missing, or cannot be read
+    shown_state: the same with how long nothing was written, or why it cannot be read; "" = as the state
     problem: why it cannot be read
     log: whose it is: glassformer, TensorBoard or Weights & Biases
     started: seconds since 1970
@@ -68,6 +70,7 @@ class ListedRun:
 
     name: str
     state: str
+    shown_state: str = ""
     problem: str = ""
     log: str = ""
     started: float | None = None
@@ -84,10 +87,6 @@ class ListedRun:
         """Its value of a metric, if it is finite."""
         value = self.metrics.get(metric)
         return value if value is not None and math.isfinite(value.value) else None
-
-    @property
-    def shown_state(self) -> str:
-        return f"{self.state}: {self.problem}" if self.problem else self.state
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +164,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     @property
     def caption(self) -> str:
         states = Counter(run.state for run in self.runs)
-        known = ", ".join(f"{states[state]:,} {state}" for state in STATES if state in states)
+        known = ", ".join(f"{states[state]:,} {COUNTED.get(state, state)}" for state in STATES if state in states)
         same = [
             value for name in ("task", "data") if len(values := self._values_of(name)) == 1 for value in values if value
         ]
@@ -217,7 +216,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         rows = [
             [
                 run.name,
-                run.shown_state,
+                run.shown_state or run.state,
                 _date(run.started),
                 *(getattr(run, name) or "–" for name in shown),
                 *(_cell(run.metrics.get(name)) for name in metrics),
@@ -274,8 +273,9 @@ def stamp(paths: Iterable[Path]) -> str:
         for file in (run_log(path), path / REPORT):
             with suppress(OSError):  # which is not there (yet)
                 about = None if file is None else file.stat()
-                running = about and time.time() - about.st_mtime < RUNNING_SECONDS
-                digest.update(f"{about and (about.st_size, about.st_mtime_ns)} {running}\n".encode())
+                digest.update(f"{about and (about.st_size, about.st_mtime_ns)}\n".encode())
+        if (log := run_log(path)) is not None:
+            digest.update(f"{state_stamp(path, log)}\n".encode())
     return digest.hexdigest()
 
 
@@ -301,18 +301,20 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
         run = read_run(path, name)
     except GlassformerError as error:
         if log is None:
-            return ListedRun(name=name, state="not begun")
+            return ListedRun(name=name, state="running" if holder_lives(path / LOCK) else "not begun")
         problem = str(error)
         for file in (log, path / CONFIG, *path.glob(f"{EVENTS}*")):  # a page names no folder of the machine
             problem = problem.removeprefix(f"{file}: ")
-        return ListedRun(name=name, state="unreadable", log=log_kind(log), problem=problem)
+        shown = f"unreadable: {problem}"
+        return ListedRun(name=name, state="unreadable", shown_state=shown, log=log_kind(log), problem=problem)
     assert log is not None
     histories[name] = run
     settings = dict(flat_settings(run.options))
     loss = float(run.smoothed("loss")[-1]) if run.last else math.nan
     return ListedRun(
         name=name,
-        state=_state(run, log),
+        state=run.state.name,
+        shown_state=str(run.state),
         log=log_kind(log),
         started=run.started,
         task=settings.get("task", ""),
@@ -330,15 +332,6 @@ def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:
     points = line.kind == "points"
     x, y = line.steps.tolist(), line.values.tolist()
     return SeriesLine(run.name, x, y, group=run.name, markers=points, best=run.best if points else None)
-
-
-def _state(run: RunHistory, log: Path) -> str:
-    written = 0.0
-    with suppress(OSError):
-        written = log.stat().st_mtime
-    if time.time() - written < RUNNING_SECONDS and (not run.ended or log.name.startswith(EVENTS)):
-        return "running"  # logs of TensorBoard have no end
-    return "ended" if run.ended else "not ended"
 
 
 def _metrics(run: RunHistory, path: Path) -> dict[str, Interval]:
