@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from glassformer.reports.report import Display
+from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.options import SearchOptions
+from glassformer.runs.unfinished import Unfinished, part_of, results
+from glassformer.training.callbacks import Callback, StepReport
 from glassformer.training.search_run import search_config
+from glassformer.training.trainer import Trainer
 from tests.e2e.tiny_runs import tiny_run
 
 
@@ -25,6 +30,27 @@ def test_the_data_of_a_search_may_be_in_another_folder(tmp_path: Path) -> None:
     results = search_config(config, SearchOptions(data=str(tmp_path)))
     assert results.best is not None
     assert yaml.safe_load((tmp_path / "run" / "best.yaml").read_text())["data"]["folder"] == str(tmp_path)
+
+
+def test_a_search_says_how_far_it_is_while_it_runs(tmp_path: Path) -> None:
+    values = tiny_run(tmp_path, label="label", steps=1)
+    values["search"] = {"space": {"training.learning_rate": {"low": 1e-3, "high": 1e-2}}, "trials": 2}
+    config, folder, pages = tmp_path / "search.yaml", tmp_path / "run", list[list[Display]]()
+    config.write_text(yaml.safe_dump(values))
+
+    class Look(Callback):
+        def on_step(self, trainer: Trainer, report: StepReport) -> None:
+            pages.append(results(folder, "trials.json"))
+
+    search_config(config, SearchOptions(), callbacks=lambda: [Look()])
+    (first, curves), (second, _) = pages
+    assert isinstance(first, Unfinished) and first.finding.startswith("0 of 2 trials are done; now trial 0, since ")
+    assert first.finding.endswith(", at step 1 of 1.") and isinstance(curves, TrainingCurves)
+    assert [run.name for run in curves.runs] == ["trial-0"]
+    assert isinstance(second, Unfinished) and second.finding.startswith("1 of 2 trials are done; now trial 1, since ")
+    assert "Best: " in second.finding and len(next(iter(second.tables())).rows) == 1
+    [whole] = results(folder, "trials.json")
+    assert not isinstance(whole, Unfinished) and not (folder / "progress.json").exists()
 
 
 KILLED = """
@@ -55,15 +81,17 @@ def test_a_killed_search_leaves_no_folder_of_a_trial_once_resumed(tmp_path: Path
     assert done.returncode == -signal.SIGKILL, done.stderr
     names = lambda: sorted(path.name for path in folder.glob("trial-*"))  # noqa: E731
     assert names() == (["trial-0", "trial-1"] if keep else ["trial-1"])
+    [page] = [page for page in results(folder, "trials.json") if isinstance(page, Unfinished)]
+    assert page.finding.startswith("Stopped with 1 of 2 trials done, at trial 1; the same command continues.")
     stale = folder / "trial-1" / "checkpoints" / "of-the-killed-one"
     stale.mkdir(parents=True)
-    results = search_config(config, SearchOptions(trials=trials))
-    assert [trial.number for trial in results.trials] == list(range(trials))
+    found = search_config(config, SearchOptions(trials=trials))
+    assert [trial.number for trial in found.trials] == list(range(trials)) and not part_of(folder)
     assert names() == (["trial-0", "trial-1"] if keep else []) and not stale.exists()
     whole = search_config(config, SearchOptions(trials=trials, output=str(tmp_path / "whole")))
-    assert [trial.settings for trial in whole.trials] == [trial.settings for trial in results.trials]
-    assert [trial.metrics for trial in whole.trials] == [trial.metrics for trial in results.trials]
+    assert [trial.settings for trial in whole.trials] == [trial.settings for trial in found.trials]
+    assert [trial.metrics for trial in whole.trials] == [trial.metrics for trial in found.trials]
     for number in range(trials * keep):  # the kept run of a trial is that trial's
         kept = yaml.safe_load((folder / f"trial-{number}" / "config.yaml").read_text())
-        assert kept["training"]["learning_rate"] == results.trials[number].settings["training.learning_rate"]
+        assert kept["training"]["learning_rate"] == found.trials[number].settings["training.learning_rate"]
     assert len(json.loads((folder / "trials.json").read_text())["trials"]) == trials

@@ -11,6 +11,7 @@ from glassformer.reports.kinds import is_report
 from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address
 from glassformer.runs.folder import CONFIG, iterate_runs
+from glassformer.runs.unfinished import part_of
 
 DATA_FILE = re.compile(r".+\.(csv|tsv|jsonl|ndjson|json|parquet|conllu?|txt)(\.gz)?", re.IGNORECASE)
 STUDY, SEARCH = "study.json", "trials.json"
@@ -36,8 +37,10 @@ PLACES = (
           "glassformer.cli.look_documents:look_at_store"),
     Place("a run", lambda x: (Path(x) / CONFIG).is_file(), "glassformer.cli.look_reports:look_at_run",
           has_model=True),
-    Place("a study", lambda x: (Path(x) / STUDY).is_file(), "glassformer.cli.look_reports:look_at_study"),
-    Place("a search", lambda x: (Path(x) / SEARCH).is_file(), "glassformer.cli.look_reports:look_at_search"),
+    Place("a study", lambda x: (Path(x) / STUDY).is_file() or part_of(Path(x)) == "cell",
+          "glassformer.cli.look_reports:look_at_study"),
+    Place("a search", lambda x: (Path(x) / SEARCH).is_file() or part_of(Path(x)) == "trial",
+          "glassformer.cli.look_reports:look_at_search"),
     Place("a report", lambda x: is_report(Path(x)), "glassformer.cli.look_reports:look_at_report"),
     Place("a data file", lambda x: Path(x).is_file() and DATA_FILE.fullmatch(x) is not None,
           "glassformer.cli.look_reports:look_at_data"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import in_options
 from glassformer.cli.screen import note, notes, print_json, progress_of, say, say_saved
-from glassformer.errors import DataError, UnsupportedError, WeightsError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer.options import LookOptions
 from glassformer.files import as_path
 from glassformer.loading import Loading
@@ -29,13 +29,20 @@ def look_at_report(path: str, texts: list[str], page: LookOptions, loading: Load
 
 
 def look_at_study(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
-    """The page of a study, from its `study.json`."""
-    look_at_report(str(Path(path) / "study.json"), texts, page, loading, json=json)
+    """The page of a study, also while it runs, from its `study.json`."""
+    _look_at_results(path, "study.json", texts, page, json)
 
 
 def look_at_search(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
-    """The page of a hyperparameter search, from its `trials.json`."""
-    look_at_report(str(Path(path) / "trials.json"), texts, page, loading, json=json)
+    """The page of a hyperparameter search, also while it runs, from its `trials.json`."""
+    _look_at_results(path, "trials.json", texts, page, json)
+
+
+def _look_at_results(path: str, file: str, texts: list[str], page: LookOptions, json: bool) -> None:
+    from glassformer.runs.unfinished import results, results_stamp
+
+    folder = as_path(path, "folder")
+    _show(lambda: results(folder, file), path, texts, page, json, stamp=lambda where: results_stamp(folder, file))
 
 
 def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
@@ -79,7 +86,7 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
     if history.state.name != "running":
         try:
             split = evaluated(folder, RowOptions())
-        except (DataError, UnsupportedError, WeightsError) as error:  # no rows, no metrics, no model
+        except GlassformerError as error:  # it has no rows, no metrics, no model, or is of another version
             problem = f"Its rows cannot be shown: {error}"
             note(problem)
     if html is None:

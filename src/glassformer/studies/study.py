@@ -41,6 +41,7 @@ from glassformer.files.lock import FolderLock
 from glassformer.files.schema import check, parse
 from glassformer.reports.report import plain
 from glassformer.runs.folder import seed_folder
+from glassformer.runs.unfinished import ProgressFile
 from glassformer.studies.cells import Cell, CellResult, NamedLevel, changed, folder_name, label_of, scored
 from glassformer.studies.plan import StudyPlan
 from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions, StudyReport
@@ -255,7 +256,12 @@ class Study:
             self.options.check_against([cell.levels for cell in cells])
             progress.start(evaluator.check(cells))
             saved = [self._saved(cell) for cell in cells]
+            finished = sum(result is not None for result in saved)
+            file = ProgressFile(self.output, "cell", len(cells))
             for cell, result in zip(cells, saved, strict=True):
+                if result is None:
+                    file.begin(str(cell), finished)
+                    finished += 1
                 known = self._evaluated(cell, done, progress) if result is None else result
                 if result is not None:
                     self._check_with(cell, known, done)
@@ -264,6 +270,7 @@ class Study:
                     report = study_report(evaluator.factors, done, len(cells), self.options)
                     report = evaluator.completed(report, cells[: len(done)])
                     report.write(self.output)
+            file.end()
         return report
 
     def _saved(self, cell: Cell) -> CellResult | None:

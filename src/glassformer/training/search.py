@@ -47,6 +47,7 @@ def search(
     storage: str | Path,
     seed: int = 0,
     progress: Callable[[Trial], None] = lambda trial: None,
+    begins: Callable[[list[Trial]], None] = lambda done: None,
 ) -> SearchResult:
     """Search for the best hyperparameters, in this many trials.
 
@@ -67,6 +68,7 @@ def search(
         trials: how many there shall be in the file, those of earlier calls among them
         storage: the file that holds them; where it exists, the search is resumed
         progress: called with each trial
+        begins: called before each trial with those that are done
     Returns: all trials; settings that fail (an option that cannot be, no memory) are among them, with the reason.
     Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read, or
         the disk refuses; the trial counts for nothing then.
@@ -85,6 +87,7 @@ def search(
             # A seed for each trial, so that its suggestion does not depend on where the search was interrupted.
             trial_seed = int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
             study.sampler = optuna.samplers.TPESampler(seed=trial_seed)
+            begins(_finished_trials(study))
             with _storing(storage):
                 trial = study.ask(distributions)
             _run(optuna, study, TrialCallback(trial, metric, done), make_trial, storage)

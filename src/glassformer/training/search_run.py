@@ -21,12 +21,13 @@ from glassformer.runs.config import parse_config
 from glassformer.runs.folder import read_config
 from glassformer.runs.options import SearchOptions, SearchPlan, set_value, with_values
 from glassformer.runs.several import refuse_runs
+from glassformer.runs.unfinished import ProgressFile
 from glassformer.tasks.metrics.metric import greater_is_better
 from glassformer.tasks.registry import task_class
 from glassformer.training.callbacks import Callback
 from glassformer.training.run import make_trainer
 from glassformer.training.search import TrialCallback, search
-from glassformer.training.trials import SearchResult, Trial
+from glassformer.training.trials import Direction, SearchResult, Trial
 
 
 def search_config(
@@ -67,17 +68,27 @@ def search_config(
         run = folder / f"trial-{trial.number}"
         return _run_trial(with_values(values, settings), run, [trial, *callbacks()], plan.keep_models)
 
+    direction: Direction = "maximize" if greater_is_better(metric) else "minimize"
+    trials = options.trials or plan.trials
     with FolderLock(folder / "lock"):
+        file = ProgressFile(folder, "trial", trials)
+
+        def begin_trial(done: list[Trial]) -> None:
+            SearchResult(metric, direction, done).save(folder / "trials.json")
+            file.begin(f"trial {len(done)}", len(done))
+
         results = search(
             run_trial,
             plan.space,
             metric=metric,
-            direction="maximize" if greater_is_better(metric) else "minimize",
-            trials=options.trials or plan.trials,
+            direction=direction,
+            trials=trials,
             storage=folder / "trials.log",
             seed=base.training.seed,
             progress=lambda trial: progress(trial, metric),
+            begins=begin_trial,
         )
+        file.end()
         # A killed search leaves the folder of the trial that it was at; where that trial is not wanted any more, here.
         _remove(folder / f"trial-{len(results.trials)}")
     results.write(folder)
