@@ -159,6 +159,11 @@ def test_a_table_of_two_texts_fits_a_phone(tab: Tabs, tmp_path: Path) -> None:
     assert sheet.evaluate("each => each.scrollWidth - each.clientWidth") == 0
 
 
+WIDTHS = """table => [...table.querySelectorAll('tfoot tr > *')].map((_, i) =>
+    [...table.querySelectorAll(`tr > :nth-child(${i + 1}) svg`)].map((bar) => bar.getBoundingClientRect().width))"""
+"""Of the bars of each column and its axis, in pixels."""
+
+
 def test_bars_are_on_one_scale(tab: Tabs, pages: dict[str, Path]) -> None:
     page = tab().goto(pages["plain"])
     table = page.get_by_role("group", name="accuracy", exact=True)
@@ -170,6 +175,9 @@ def test_bars_are_on_one_scale(tab: Tabs, pages: dict[str, Path]) -> None:
     assert float(lines.get_attribute("x1").rstrip("%")) == pytest.approx(first[0], abs=0.01)
     assert table.locator("tbody b").all_inner_texts() == ["-0.1 [-0.12, -0.08]"], "beyond what chance would give"
     assert table.locator("tbody tr.baseline th").all_inner_texts() == ["fp32"]
+    widths = [bars for bars in table.evaluate(WIDTHS) if bars]
+    assert [len(bars) for bars in widths] == [4, 3], "with the axis; the first row has no difference"
+    assert all(max(bars) - min(bars) < 1 for bars in widths), "also where the numbers are longer, or bold"
     ticks = [float(x) for x in table.locator("tfoot td").nth(1).locator("text").all_text_contents()]
     assert ticks == sorted(ticks) and 0.8 in ticks
 

@@ -77,6 +77,25 @@ def test_who_has_no_right_token_is_told_so(tab: Tabs, tiny: Look, token: str) ->
     assert "Traceback" not in one.page.inner_text("body")
 
 
+SLOW = """
+const post = BroadcastChannel.prototype.postMessage;
+BroadcastChannel.prototype.postMessage = function (x) { setTimeout(() => post.call(this, x), x.key ? 1500 : 0); };
+"""
+
+
+def test_a_link_in_a_new_tab_waits_for_the_key_of_one_that_is_busy(tab: Tabs, tiny: Look) -> None:
+    one = tab()
+    one.page.add_init_script(SLOW)
+    one.open(tiny, view="head")
+    second = one.context.new_page()
+    second.goto(one.page.url)
+    second.wait_for_selector("#tab-head[aria-selected=true]")
+    one.page.close()
+    third = one.context.new_page()  # lent by the second
+    third.goto(second.url)
+    third.wait_for_selector("#tab-head[aria-selected=true]")
+
+
 def test_a_session_that_was_let_go_is_run_again(tab: Tabs, serve: Callable[..., Look]) -> None:
     look = serve(max_stored=1)
     one, other = tab(expect=REFUSED), tab()

@@ -50,12 +50,15 @@ interface Scale {
   reference: number | null;
   /** Bars from zero, whose numbers are in words next to them: without an axis. */
   fromZero: boolean;
+  /** The longest of its texts, whose width all have, so that bars and axis begin and end at the same place. */
+  longest: string;
 }
 
 /** The scale of a column of bars; null: a column of texts. Where amounts and differences are mixed, amounts are drawn. */
 export function scaleOf(table: TableData, column: number): Scale | null {
   const cells = table.rows.map((row) => row[column]).filter((cell): cell is IntervalCell => typeof cell === "object");
-  if (cells.some((cell) => cell.from_zero)) return { low: 0, high: largest(table), signed: false, reference: null, fromZero: true };
+  const longest = cells.reduce((most, { text }) => (text.length > most.length ? text : most), "");
+  if (cells.some((cell) => cell.from_zero)) return { low: 0, high: largest(table), signed: false, reference: null, fromZero: true, longest };
   const amounts = cells.filter((cell) => !cell.signed);
   const drawn = amounts.length > 0 ? amounts : cells;
   if (!drawn.some((cell) => finite(cell.value) && (finite(cell.low) || finite(cell.high)))) return null;
@@ -63,7 +66,7 @@ export function scaleOf(table: TableData, column: number): Scale | null {
   const reference = table.reference === null ? undefined : table.rows[table.reference]?.[column];
   const signed = amounts.length === 0;
   const marked = signed ? 0 : typeof reference === "object" && finite(reference.value) ? reference.value : null;
-  return { low, high, signed, reference: marked, fromZero: false };
+  return { low, high, signed, reference: marked, fromZero: false, longest };
 }
 
 /** The largest amount of all bars from zero. */
@@ -108,14 +111,14 @@ function Interval({ cell, scale }: { cell: IntervalCell; scale: Scale | null }) 
     <td class="interval">
       <div>
         <Bar cell={cell} scale={scale} />
-        <span class="written">{written}</span>
+        <span class="written" data-longest={scale.longest}>{written}</span>
       </div>
     </td>
   );
 }
 
 /** The axis below a column of bars, over the width of the bars alone. */
-function Axis({ scale, longest }: { scale: Scale; longest: string }) {
+function Axis({ scale }: { scale: Scale }) {
   return (
     <td class="interval">
       <div>
@@ -126,7 +129,7 @@ function Axis({ scale, longest }: { scale: Scale; longest: string }) {
             </text>
           ))}
         </svg>
-        <span class="spacer">{longest}</span>
+        <span class="written" data-longest={scale.longest} />
       </div>
     </td>
   );
@@ -239,7 +242,7 @@ export function Grid({ table, label, ordered }: { table: TableData; label: strin
           {body as never}
           {scales.some((scale) => scale && !scale.fromZero) && (
             <tfoot aria-hidden="true">
-              <tr>{scales.map((scale, column) => (scale === null || scale.fromZero ? <td /> : <Axis scale={scale} longest={longest(table, column)} />))}</tr>
+              <tr>{scales.map((scale) => (scale === null || scale.fromZero ? <td /> : <Axis scale={scale} />))}</tr>
             </tfoot>
           )}
         </table>
@@ -248,9 +251,6 @@ export function Grid({ table, label, ordered }: { table: TableData; label: strin
     </>
   );
 }
-
-const longest = (table: TableData, column: number): string =>
-  table.rows.map((row) => textOf(row[column])).reduce((most, text) => (text.length > most.length ? text : most), "");
 
 /** Whether a table has bars, which makes it a picture too. */
 export const hasBars = (table: TableData): boolean => table.headings.some((_, column) => scaleOf(table, column) !== null);
