@@ -11,7 +11,7 @@ import pytest
 from glassformer.errors import DataError
 from glassformer.files.lock import FolderLock
 from glassformer.reports.page import report_data
-from glassformer.runs.unfinished import PROGRESS, Progress, Unfinished, part_of, results, results_stamp
+from glassformer.runs.unfinished import PROGRESS, PartsDone, Unfinished, part_of, results, results_stamp
 from glassformer.studies.study import Study
 from tests.runs.run_folders import make_run
 
@@ -53,7 +53,7 @@ def test_a_study_says_how_far_it_is_while_it_runs_and_after_it_was_stopped(tmp_p
 
 
 def test_what_trains_now_has_its_curves_and_what_does_not_has_none(tmp_path: Path) -> None:
-    now = Progress(part="cell", done=1, planned=4, current="de, seed 1", since=1.7e9, seconds=90.0)
+    now = PartsDone(part="cell", done=1, planned=4, current="de, seed 1", since=1.7e9, seconds=90.0)
     (tmp_path / PROGRESS).write_text(json.dumps(vars(now)))
     make_run(tmp_path / "runs" / "ended", [0.9])
     live = make_run(tmp_path / "runs" / "live", [0.5], ended=False, planned=60)

@@ -36,7 +36,7 @@ MAX_RUNNING = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class PartsDone:
     """How far a study or a search is.
 
     part: what it consists of: cell or trial
@@ -84,7 +84,7 @@ class ProgressFile:
         self._before = done if self._before is None else self._before
         now, new = time.time(), done - self._before
         seconds = (now - self._began) / new if new else None
-        progress = Progress(
+        progress = PartsDone(
             part=self.part, done=done, planned=self.planned, current=current, since=now, seconds=seconds
         )
         write_json(self.path, plain(progress), DataError)
@@ -156,7 +156,7 @@ def results(folder: Path, file: str) -> list[Display]:
     if not (folder / PROGRESS).is_file():
         return read_reports(folder / file)
     try:
-        progress = parse(Progress, read_json_object(folder / PROGRESS, DataError))
+        progress = parse(PartsDone, read_json_object(folder / PROGRESS, DataError))
     except GlassformerError as error:  # it is not what a study or a search writes
         raise DataError(f"{folder / PROGRESS}: {error}; remove it") from error
     reports = read_reports(folder / file) if (folder / file).is_file() else []

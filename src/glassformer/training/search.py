@@ -47,7 +47,7 @@ def search(
     storage: str | Path,
     seed: int = 0,
     progress: Callable[[Trial], None] = lambda trial: None,
-    begins: Callable[[list[Trial]], None] = lambda done: None,
+    begins: Callable[[SearchResult], None] = lambda so_far: None,
 ) -> SearchResult:
     """Search for the best hyperparameters, in this many trials.
 
@@ -68,7 +68,7 @@ def search(
         trials: how many there shall be in the file, those of earlier calls among them
         storage: the file that holds them; where it exists, the search is resumed
         progress: called with each trial
-        begins: called before each trial with those that are done
+        begins: called before each trial with the results so far
     Returns: all trials; settings that fail (an option that cannot be, no memory) are among them, with the reason.
     Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read, or
         the disk refuses; the trial counts for nothing then.
@@ -87,13 +87,12 @@ def search(
             # A seed for each trial, so that its suggestion does not depend on where the search was interrupted.
             trial_seed = int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
             study.sampler = optuna.samplers.TPESampler(seed=trial_seed)
-            begins(_finished_trials(study))
+            begins(_so_far(study, about))
             with _storing(storage):
                 trial = study.ask(distributions)
             _run(optuna, study, TrialCallback(trial, metric, done), make_trial, storage)
             progress(_finished_trials(study)[-1])
-        log = [name for name, choice in space.items() if isinstance(choice, Mapping) and choice.get("log")]
-        return SearchResult(metric, direction, _finished_trials(study), log)
+        return _so_far(study, about)
     finally:
         optuna.logging.set_verbosity(verbosity)
 
@@ -212,6 +211,12 @@ def _open_study(optuna: Any, path: Path, about: dict[str, Any]) -> Any:
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return study
+
+
+def _so_far(study: Any, about: Mapping[str, Any]) -> SearchResult:
+    """The trials that are done, of what is stored about the search."""
+    log = [name for name, choice in about["space"].items() if isinstance(choice, Mapping) and choice.get("log")]
+    return SearchResult(about["metric"], about["direction"], _finished_trials(study), log)
 
 
 def _finished_trials(study: Any) -> list[Trial]:

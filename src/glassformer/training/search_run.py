@@ -27,7 +27,7 @@ from glassformer.tasks.registry import task_class
 from glassformer.training.callbacks import Callback
 from glassformer.training.run import make_trainer
 from glassformer.training.search import TrialCallback, search
-from glassformer.training.trials import Direction, SearchResult, Trial
+from glassformer.training.trials import SearchResult, Trial
 
 
 def search_config(
@@ -68,25 +68,18 @@ def search_config(
         run = folder / f"trial-{trial.number}"
         return _run_trial(with_values(values, settings), run, [trial, *callbacks()], plan.keep_models)
 
-    direction: Direction = "maximize" if greater_is_better(metric) else "minimize"
-    trials = options.trials or plan.trials
+    file = ProgressFile(folder, "trial", trials := options.trials or plan.trials)
     with FolderLock(folder / "lock"):
-        file = ProgressFile(folder, "trial", trials)
-
-        def begin_trial(done: list[Trial]) -> None:
-            SearchResult(metric, direction, done).save(folder / "trials.json")
-            file.begin(f"trial {len(done)}", len(done))
-
         results = search(
             run_trial,
             plan.space,
             metric=metric,
-            direction=direction,
+            direction="maximize" if greater_is_better(metric) else "minimize",
             trials=trials,
             storage=folder / "trials.log",
             seed=base.training.seed,
             progress=lambda trial: progress(trial, metric),
-            begins=begin_trial,
+            begins=lambda so_far: _begin(file, so_far),
         )
         file.end()
         # A killed search leaves the folder of the trial that it was at; where that trial is not wanted any more, here.
@@ -97,6 +90,12 @@ def search_config(
             best = with_values(values, results.best.settings)
             stream.write(yaml.safe_dump(best, sort_keys=False).encode())
     return results
+
+
+def _begin(file: ProgressFile, so_far: SearchResult) -> None:
+    """Before a trial: write the results so far, and which it is."""
+    so_far.save(file.path.with_name("trials.json"))
+    file.begin(f"trial {len(so_far.trials)}", len(so_far.trials))
 
 
 def _run_trial(
