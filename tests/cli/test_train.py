@@ -64,7 +64,7 @@ def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.Cap
     *_, heading, first, second, third = out.splitlines()
     assert heading == "next:" and shlex.split(first)[:3] == ["glassformer", "predict", "classify"]
     assert shlex.split(second)[:3] == ["glassformer", "look", str(tmp_path / "run")]
-    assert shlex.split(third) == ["glassformer", "errors", str(tmp_path / "run")]
+    assert shlex.split(third) == ["glassformer", "look", str(tmp_path / "run")]
     assert shlex.split(first)[-1] == shlex.split(second)[-1] in ("time flies", "fruit flies")
     assert "seed: 3" in (tmp_path / "run" / "config.yaml").read_text()
     names = {path.name for path in (tmp_path / "run").iterdir()}
