@@ -57,8 +57,7 @@ interface Scale {
 /** The scale of a column of bars; null: a column of texts. Where amounts and differences are mixed, amounts are drawn. */
 export function scaleOf(table: TableData, column: number): Scale | null {
   const cells = table.rows.map((row) => row[column]).filter((cell): cell is IntervalCell => typeof cell === "object");
-  const longest = cells.reduce((most, { text }) => (text.length > most.length ? text : most), "");
-  if (cells.some((cell) => cell.from_zero)) return { low: 0, high: largest(table), signed: false, reference: null, fromZero: true, longest };
+  if (cells.some((cell) => cell.from_zero)) return { low: 0, high: largest(table), signed: false, reference: null, fromZero: true, longest: longest(amountsOf(table)) };
   const amounts = cells.filter((cell) => !cell.signed);
   const drawn = amounts.length > 0 ? amounts : cells;
   if (!drawn.some((cell) => finite(cell.value) && (finite(cell.low) || finite(cell.high)))) return null;
@@ -66,12 +65,15 @@ export function scaleOf(table: TableData, column: number): Scale | null {
   const reference = table.reference === null ? undefined : table.rows[table.reference]?.[column];
   const signed = amounts.length === 0;
   const marked = signed ? 0 : typeof reference === "object" && finite(reference.value) ? reference.value : null;
-  return { low, high, signed, reference: marked, fromZero: false, longest };
+  return { low, high, signed, reference: marked, fromZero: false, longest: longest(cells) };
 }
 
-/** The largest amount of all bars from zero. */
-const largest = (table: TableData): number =>
-  table.rows.flat().reduce((most, cell) => (typeof cell === "object" && cell.from_zero && finite(cell.value) ? Math.max(most, cell.value) : most), 0) || 1;
+const longest = (cells: IntervalCell[]): string => cells.reduce((most, { text }) => (text.length > most.length ? text : most), "");
+
+/** All bars from zero, which have one scale. */
+const amountsOf = (table: TableData): IntervalCell[] => table.rows.flat().filter((cell): cell is IntervalCell => typeof cell === "object" && Boolean(cell.from_zero));
+
+const largest = (table: TableData): number => amountsOf(table).reduce((most, { value }) => (finite(value) ? Math.max(most, value) : most), 0) || 1;
 
 const wide = (scale: Scale, length: number): string => `${((100 * length) / (scale.high - scale.low)).toFixed(2)}%`;
 const across = (scale: Scale, x: number): string => wide(scale, x - scale.low);

@@ -146,7 +146,7 @@ test("lines of a page get back the x values that they share", () => {
 test("amounts are bars from zero on one scale of their table, without an axis", () => {
   const amount = (value: number): IntervalCell => ({ ...interval(value), from_zero: true });
   const shares = table([["a", amount(0.75), amount(0.1)], ["b", amount(0.25), amount(0.9)]]);
-  assert.deepEqual([1, 2].map((column) => scaleOf(shares, column)), Array(2).fill({ low: 0, high: 0.9, signed: false, reference: null, fromZero: true }));
+  assert.deepEqual([1, 2].map((column) => scaleOf(shares, column)), Array(2).fill({ low: 0, high: 0.9, signed: false, reference: null, fromZero: true, longest: "0.75" }));
   assert.equal(hasBars(shares), true);
 });
 
