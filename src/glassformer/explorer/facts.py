@@ -121,6 +121,12 @@ class PassFacts:
         pairs = {"map": self._about.name, "l": self.layer, "h": self.head, "q": self.query_at, "k": self.key_at}
         return {name: str(value) for name, value in pairs.items()}
 
+    def own_row(self, x: Tensor) -> Tensor:
+        # Of a tensor by token, [T, …] or in heads [H, T, …], what belongs to the query token, and to the head.
+        if x.dim() == 3 and x.shape[1] == self.tokens:
+            x = x[self.head * x.shape[0] // self.heads]  # of grouped keys and values those of the group
+        return x[self.query_at] if x.dim() == 2 and x.shape[0] == self.tokens else x
+
     @property
     def stream(self) -> str:
         # The stream of the query token.
@@ -300,6 +306,11 @@ class PassFacts:
     def length_feed_forward(self) -> float:
         """length of what the feed-forward layer adds to the vector"""
         return float(self._tap(f"{self.block}.ffn.out").norm())
+
+    @property
+    def level_after(self) -> int:
+        """number of the level after the layer, where 0 enters the first layer"""
+        return self.layer + 1
 
     @property
     def cosine_layer(self) -> float:

@@ -105,7 +105,7 @@ class LessonPart(LessonPlace):
 
     text: plain text with **bold**, *emphasis*, `code`, and names of numbers in braces
     view: a view of the page, or several of which the first that the model has is shown
-    options: more of the page's state, as pairs of an address has it: {"sort": "entropy_bits"}
+    options: more of the page's state, as pairs of an address has it, with facts: {"lv": "{level_after}"}
     list: what is listed below the words
     numbers: name → a number of another place
     formula: of what is computed

@@ -143,12 +143,14 @@ def _step(session: Session, facts: ModelFacts, link: OpeningLink, part: LessonPa
     def value(name: str) -> Value:
         return others[name].value(part.numbers[name].of) if name in others else here.value(name)
 
-    items = _tensors(session, [filled(name, value) for name in part.tensors])
+    items = _tensors(session, here, [filled(name, value) for name in part.tensors])
     items += [] if part.list is None else here.listed(part.list)
     formula: list[Run] = [] if part.formula is None else [("pre", filled(part.formula, value))]
     components = [filled(component, value) for component in part.without]
     _check_components(session, components)
-    pairs = {"view": _view(part.views, facts, session), **here.address, **part.options}
+    pairs = {"view": _view(part.views, facts, session), **here.address} | {
+        name: filled(text, value) for name, text in part.options.items()
+    }
     return TourStep(
         title=part.title,
         text=_runs(part.text, value) + formula,
@@ -216,10 +218,10 @@ def _plain(runs: Sequence[Run]) -> str:
     return "".join(f"\n{words}" if style == "pre" else words for style, words in runs)
 
 
-def _tensors(session: Session, names: Sequence[str]) -> list[Item]:
-    """Tensors of the pass: names, shapes and first numbers."""
+def _tensors(session: Session, here: PassFacts, names: Sequence[str]) -> list[Item]:
+    """Tensors of the pass: names, shapes and first numbers, of the token that is followed where they are by token."""
     taps = record_taps(session, names) if names else {}
-    return [(name, f"{' × '.join(map(str, x.shape))}: {_first(x)}", None) for name, x in taps.items()]
+    return [(name, f"{' × '.join(map(str, x.shape))}: {_first(here.own_row(x))}", None) for name, x in taps.items()]
 
 
 def _first(x: torch.Tensor) -> str:
