@@ -194,15 +194,6 @@ def test_in_jupyterlab(lab: Callable[..., Any], tab: Callable[[], Any], folder: 
     reader.page.get_by_text("Run the cell for the page").wait_for()
 
 
-def test_pages_in_jupyterlab(lab: Callable[..., Any], tab: Callable[[], Any], folder: Path) -> None:
-    notebook = Notebook(tab(), *lab("pages.ipynb", LOAD, *PAGES))
-    notebook.run(1 + len(PAGES))
-    for number, words in enumerate(PAGES.values()):
-        cell = notebook.page.locator(".jp-Notebook .jp-Cell").nth(number + 1)
-        cell.frame_locator("iframe[title=glassformer]").get_by_text(words).first.wait_for()
-    assert len(notebook.saved(folder / "pages.ipynb", "transformer")) < 200_000
-
-
 def test_in_marimo(program: Callable[..., str], tab: Callable[[], Any], folder: Path) -> None:
     def cell(source: str, given: str = "", made: str = "") -> str:
         body = "\n".join(f"    {line}" for line in [*source.splitlines(), f"return {made}"])
