@@ -15,6 +15,7 @@ from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.tour import without
 from glassformer.files.schema import parse
+from glassformer.model import Model
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
 
@@ -85,3 +86,26 @@ def test_a_question_comes_before_its_numbers_and_a_part_is_left_out(
         page.get_by_text("No: tokens.").wait_for()
     page.set_viewport_size({"width": 390, "height": 844})
     fits(page, "a lesson on a phone")
+
+
+def test_the_sliders_follow_the_options_of_a_step(tab: Callable[..., Tab], models: dict[str, Model]) -> None:
+    steps = [
+        {"title": title, "text": "-", "view": "generate", "options": options}
+        for title, options in (("As it is", {}), ("Colder", {"g.temperature": "0.5", "at": "1"}))
+    ]
+    lesson = parse(Lesson, {"title": "Temperature", "texts": ["time flies"], "steps": steps})
+    factory = replace(models["llama"].session_factory(), lesson=lesson)
+    with Look(SessionRuns(factory), ["time flies"], InitialView(tour=1)) as look:
+        look.serve()
+        page = tab(reduced_motion="reduce").page
+        page.goto(look.url)
+        temperature = page.locator("label", has_text="temperature").locator("input[type=range]")
+        temperature.wait_for()
+        assert temperature.input_value() == "1"
+        page.get_by_role("button", name="Next").click()
+        page.get_by_role("heading", name="2. Colder").wait_for()
+        page.wait_for_function("(it) => it.value === '0.5'", arg=temperature.element_handle())
+        temperature.fill("0.8")
+        page.get_by_role("button", name="Back").click()
+        page.get_by_role("heading", name="1. As it is").wait_for()
+        page.wait_for_function("(it) => it.value === '1'", arg=temperature.element_handle())

@@ -1,6 +1,6 @@
 /** State of the generation view: the token tree, the text on screen, the selected step, and its requests. */
 
-import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { FIELDS, methodOf, type Options, valueOf, withMethod, type GenerationState } from "../../core/generation-options";
 import { type Distribution, UserError, type Session, type TreeNode, type ViewProps, type GenerationTrace, type TraceLine, type GenerationRequest } from "../../core/types";
 import { RequestPool } from "../matrix/request-pool";
@@ -45,6 +45,7 @@ export class GenerationStore {
   private readonly branchNode: Signal<number | null> = signal(null);
   private readonly distributions: RequestPool<{ w: string; node: number }, SortedDistribution>;
   private abortController = new AbortController();
+  private readonly unfollow: () => void;
   private animationFrame = 0;
 
   /** `fromLink`: the path and the step in the URL belong to this text, not to an earlier one. */
@@ -58,6 +59,19 @@ export class GenerationStore {
       return this.tree.path(this.tree.leaf(this.branchNode.value ?? this.tree.first));
     });
     this.step = computed(() => Math.min(this.hoveredStep.value ?? state.value.generation.at ?? this.path.value.length, this.path.value.length));
+    // A step of a lesson has options of its own: the controls follow where the address changes.
+    let before = JSON.stringify(options);
+    this.unfollow = effect(() => {
+      const { options } = state.value.generation;
+      const now = JSON.stringify(options);
+      const changed = now !== before && now !== JSON.stringify(this.options.peek());
+      before = now;
+      if (!changed) return;
+      batch(() => {
+        this.options.value = { ...options };
+        this.sampling.value = samplingOf(options);
+      });
+    });
     this.distributions = new RequestPool({
       key: ({ w, node }) => `${w}/${node}`,
       ask: async ({ w, node }, abort) => {
@@ -194,6 +208,7 @@ export class GenerationStore {
   }
 
   close(): void {
+    this.unfollow();
     this.abort();
     this.distributions.close();
     this.attention.close();
