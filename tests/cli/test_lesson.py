@@ -52,7 +52,5 @@ def test_what_is_missing_or_wrong_is_said(command: Command, tmp_path: Path) -> N
         json.dumps({"title": "Mine", "model": SHAKESPEARE, "texts": ["I"], "steps": [{**step, "layer": 9}]})
     )
     done = command("lesson", mine, "--json")
-    assert (
-        done.returncode == 2 and "step 1 of the lesson 'Mine': layer is 9; the model has layers 0 to 3" in done.stderr
-    )
+    assert done.returncode == 2 and "lesson 'Mine': steps[0]: layer is 9; the model has layers 0 to 3" in done.stderr
     assert "nearest: 'attention'" in command("lesson", "atention").stderr

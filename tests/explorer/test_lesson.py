@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,8 @@ import glassformer
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.facts import FACTS, LISTS, check_template, filled, token_at
-from glassformer.explorer.lesson import MAX_BYTES, Lesson, read_lesson, shipped
+from glassformer.explorer.lesson import MAX_BYTES, Lesson, options_of, read_lesson, shipped
+from glassformer.explorer.registry import tabs
 from glassformer.explorer.tour import LessonRun, tell, without
 from glassformer.files.schema import parse
 from glassformer.inspect.tokens import Token
@@ -23,6 +25,9 @@ from tests.e2e.tiny_models import make_folder
 
 ON_HUB = {"cross-attention": ("t5", "translation"), "classifier": ("bert", "text-classification")}
 """Lessons on models of the Hub, and the tiny family and task on which they are run here."""
+
+READERS = ("url-state", "generation-options", "patching", "contexts", "similarity", "embedding-state", "readings")
+"""Modules of the page that read its state from an address."""
 
 Run = Callable[[str], tuple[LessonRun, Any]]
 
@@ -94,7 +99,7 @@ def test_another_text_or_model_moves_the_lesson_to_its_own_link(minilm: Path) ->
     session = model.inspect("the old man the boat")
     report = tell(session, model_facts(model), read_lesson("masks"))
     assert report.texts == ["the old man the boat"] and len(report.steps) == 3
-    with pytest.raises(DataError, match="step 1 of the lesson 'Layers: a word in its context': #1 is an occurrence"):
+    with pytest.raises(DataError, match=r"lesson 'Layers: a word in its context': steps\[0\]: #1 is an occurrence"):
         tell(model.inspect("a bank"), model_facts(model), read_lesson("context"))
 
 
@@ -117,6 +122,13 @@ STEP = {"title": "One", "text": "{tokens} tokens"}
         ({"head": -1}, r"steps\[0\].head is -1; it must be a whole number from 0 up"),
         ({"numbers": {"a b": {"of": "tokens"}}}, r"steps\[0\].numbers.* is 'a b'; it must be a name"),
         ({"numbers": {"a": {"of": "token"}}}, r"steps\[0\].numbers.a.of is 'token'; it must be a fact"),
+        ({"options": {"zzz": "1"}}, r"steps\[0\]: options has 'zzz', which is no option of model; allowed: mix, sort"),
+        ({"options": {"sotr": "kind"}}, r"steps\[0\]: options has 'sotr', .*nearest: 'sort'"),
+        (
+            {"options": {"g.top_k": "5"}, "view": ["head", "lens"]},
+            r"no option of head or lens; .*allowed: .*r\.measure",
+        ),
+        ({"options": {"g.tpo_k": "5"}, "view": "generate"}, r"nearest: 'g.top_k'"),
         ({"question": {"ask": "?"}}, r"steps\[0\]: question must have one of number, choices and list"),
         ({"question": {"ask": "?", "number": "nothing"}}, r"steps\[0\]: there is no number 'nothing'"),
         ({"question": {"ask": "?", "choices": {"a": "tokens"}}}, r"steps\[0\].question.choices .*2 to 12 choices"),
@@ -129,6 +141,27 @@ def test_a_lesson_that_breaks_its_schema_names_the_field(change: dict[str, Any],
     with pytest.raises(DataError, match=message) as error:
         read_lesson(file)
     assert str(error.value).startswith(str(file))
+
+
+def test_options_of_a_step_are_those_that_the_page_reads_from_an_address() -> None:
+    core, apart = (
+        Path(__file__).parents[2] / "web" / "src" / "core",
+        {"v", "view", "map", "l", "h", "q", "k", "tour", "win"},
+    )
+    pages = "".join((core / f"{name}.ts").read_text("utf-8") for name in READERS)
+    read = set(re.findall(r'(?:pairs\.get|pairs\.has|choice|one|whole)\((?:pairs, )?"([\w.]+)"', pages)) - apart
+    known = {name for view in tabs() for name in options_of(view)}
+    assert len(read) > 25 and not read - known
+    views = "".join(path.read_text("utf-8") for path in (core.parent / "views").glob("*.tsx"))
+    choices = {
+        f"c.{name}"
+        for found in re.findall(r'useChoice\(props, "(\w+)"|state\.(?:value\.chosen\.|peek\(\)\.chosen, )(\w+)', views)
+        for name in found
+        if name
+    }
+    assert choices == {name for name in known if name.startswith("c.")}
+    named = {name for name in known if not name.startswith(("g.", "c."))}
+    assert not {name for name in named - read if f'"{name.partition(".")[2]}"' not in pages}
 
 
 @pytest.mark.parametrize(
@@ -182,19 +215,19 @@ def test_a_lesson_is_a_way_to_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layer": 9}, r"step 1 of the lesson 'Mine': layer is 9; the model has layers 0 to 3"),
-        ({"head": 99}, r"step 1 .*: head is 99; the model has heads 0 to 5"),
-        ({"map": "cross"}, r"step 1 .*: map is 'cross'; this pass has self"),
-        ({"query": "Juliet"}, r"step 1 .*: the text has no word 'Juliet'"),
-        ({"query": "I#3"}, r"step 1 .*: the text has 'I' 1 times; there is no I#3"),
-        ({"view": "similarity"}, r"step 1 .*: view is 'similarity'; this model has model, head"),
-        ({"without": ["{block}.attn.z[77]"]}, r"step 1 .*: there is no head 77"),
-        ({"without": ["blocks.0.nothing"]}, r"step 1 .*: no tap matches 'blocks.0.nothing'"),
-        ({"tensors": ["blocks.77.out"]}, r"step 1 .*: no tap matches 'blocks.77.out'"),
-        ({"code": "blocks.77"}, r"step 1 .*: code is 'blocks.77', which is no part of this network"),
-        ({"question": {"ask": "?", "number": "query"}}, r"step 1 .*: query is 'I', which is no number"),
-        ({"question": {"ask": "?", "list": "tokens"}}, r"step 1 .*: the list 'tokens' has no shares"),
-        ({"text": "{query:.2f}"}, r"step 1 .*: \{query:.2f\}: 'I' cannot be written so"),
+        ({"layer": 9}, r"lesson 'Mine': steps\[0\]: layer is 9; the model has layers 0 to 3"),
+        ({"head": 99}, r"steps\[0\]: head is 99; the model has heads 0 to 5"),
+        ({"map": "cross"}, r"steps\[0\]: map is 'cross'; this pass has self"),
+        ({"query": "Juliet"}, r"steps\[0\]: the text has no word 'Juliet'"),
+        ({"query": "I#3"}, r"steps\[0\]: the text has 'I' 1 times; there is no I#3"),
+        ({"view": "similarity"}, r"steps\[0\]: view is 'similarity'; this model has model, head"),
+        ({"without": ["{block}.attn.z[77]"]}, r"steps\[0\]: there is no head 77"),
+        ({"without": ["blocks.0.nothing"]}, r"steps\[0\]: no tap matches 'blocks.0.nothing'"),
+        ({"tensors": ["blocks.77.out"]}, r"steps\[0\]: no tap matches 'blocks.77.out'"),
+        ({"code": "blocks.77"}, r"steps\[0\]: code is 'blocks.77', which is no part of this network"),
+        ({"question": {"ask": "?", "number": "query"}}, r"steps\[0\]: query is 'I', which is no number"),
+        ({"question": {"ask": "?", "list": "tokens"}}, r"steps\[0\]: the list 'tokens' has no shares"),
+        ({"text": "{query:.2f}"}, r"steps\[0\]: \{query:.2f\}: 'I' cannot be written so"),
     ],
 )
 def test_what_the_model_has_not_is_refused_with_the_step(change: dict[str, Any], message: str) -> None:

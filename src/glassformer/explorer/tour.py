@@ -122,7 +122,7 @@ def tell(session: Session, facts: ModelFacts, lesson: Lesson | None = None) -> L
 
     Args:
         lesson: None = the explorer's tour
-    Raises: DataError: a step whose place, fact or component is not there, with the number of the step.
+    Raises: DataError: a step whose place, fact or component is not there, with the step: `steps[0]`.
     """
     lesson = (lesson or read_lesson("tour")).of(session)
     link, steps = opening_link(session), []
@@ -132,7 +132,7 @@ def tell(session: Session, facts: ModelFacts, lesson: Lesson | None = None) -> L
         try:
             steps.append(_step(session, facts, link, part))
         except (ConfigError, DataError, UnsupportedError) as error:
-            raise DataError(f"step {number + 1} of the lesson {lesson.title!r}: {error}") from error
+            raise DataError(f"lesson {lesson.title!r}: steps[{number}]: {error}") from error
     return LessonRun(lesson=lesson.title, model=facts.name, texts=list(session.texts), steps=steps)
 
 
