@@ -186,6 +186,12 @@ def test_a_file_that_is_no_lesson_is_refused(content: str, message: str, tmp_pat
         read_lesson(file)
 
 
+def test_a_byte_order_mark_is_read_over(tmp_path: Path) -> None:
+    file = tmp_path / "lesson.json"
+    file.write_text(json.dumps({"title": "Mine", "steps": [STEP]}), "utf-8-sig")
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf") and read_lesson(file).title == "Mine"
+
+
 def test_a_name_that_is_none_is_refused_with_the_nearest_and_all_names() -> None:
     with pytest.raises(
         DataError, match=r"atention: no such file, and no lesson of that name; nearest: 'attention'"

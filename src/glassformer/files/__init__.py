@@ -21,6 +21,7 @@ import math
 import os
 import re
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from io import BufferedReader, FileIO
@@ -384,7 +385,7 @@ def read_json_object(
     strict: bool = True,
     optional: bool = False,
 ) -> dict[str, Any]:
-    """Read and parse a JSON file with the strictness of `parse_json_object`.
+    """Read and parse a JSON file, with or without a byte-order mark, with the strictness of `parse_json_object`.
 
     Args:
         error: the class of error to raise: `ConfigError` for a config.
@@ -395,7 +396,8 @@ def read_json_object(
     """
     if optional and not path.exists():
         return {}
-    return parse_json_object(read_bytes(path, error, max_bytes), str(path), error, strict=strict)
+    data = read_bytes(path, error, max_bytes).removeprefix(BOM_UTF8)
+    return parse_json_object(data, str(path), error, strict=strict)
 
 
 def json_value(value: Any) -> Any:
