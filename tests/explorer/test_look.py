@@ -169,6 +169,13 @@ def test_texts_that_are_none(models: dict[str, Model], texts: Any) -> None:
         models["bert"].look(texts)
 
 
+@pytest.mark.parametrize("texts", ["", "   \n", ["time flies", ""]])
+def test_an_empty_text_is_refused_and_no_page_is_written(models: dict[str, Model], texts: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the text '.*' is empty; give at least one word"):
+        models["bert"].look(texts, html=tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_a_text_that_the_model_cannot_read_is_known_before_there_is_an_address(
     models: dict[str, Model], a_screen: list[str]
 ) -> None:

@@ -448,6 +448,10 @@ def _text_list(texts: str | Sequence[str] | None) -> list[str]:
         or not all(isinstance(text, str) for text in sequence)
     ):
         raise DataError(f"the texts are {safe_repr(texts)}; give one text, or two in a list")
+    if not all(text.strip() for text in sequence):
+        raise DataError(
+            f"the text {safe_repr(next(t for t in sequence if not t.strip()))} is empty; give at least one word"
+        )
     return list(sequence)
 
 
