@@ -16,7 +16,7 @@ import glassformer
 from glassformer.core import Node, StackSpec, Tape
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine.prepare import prepare, prepared_precision
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session, SessionInput
 from glassformer.models import FAMILIES, Network
 from glassformer.models._network import Sizes
@@ -436,3 +436,16 @@ def test_a_notebook_shows_streams_and_maps() -> None:
     assert [row[1] for row in streams.rows] == [str(len(tokens)) for tokens in session.streams.values()]
     assert [row[:3] for row in maps.rows] == [[m.name, str(m.layers), str(m.heads)] for m in session.maps.values()]
     assert session._repr_html_().count("<table") == 2 and "Session of" in session._repr_html_()
+
+
+def test_attention_of_nan_is_refused_with_the_weights_that_hold_it() -> None:
+    network, sick = network_of("bert"), "blocks.1.attn.qkv.weight"
+    with torch.no_grad():
+        network.get_parameter(sick)[0, 0] = torch.nan
+    session = Session(network, reading_of("bert"))
+    assert session.head(0, 1).probs(1).isfinite().all()  # before the damage
+    for read in (lambda: session.head(1, 0), lambda: session.overview(1)):
+        with pytest.raises(
+            WeightsError, match=f"queries, keys and values .* hold NaN, because 1 parameters do: {sick}"
+        ):
+            read()

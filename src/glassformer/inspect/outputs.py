@@ -187,11 +187,22 @@ def reads_layers(network: Network) -> bool:
 def check_logits(logits: Tensor, network: Network) -> None:
     """Raises: WeightsError: they are NaN or infinite, and which parameters are."""
     if logits.numel() and not bool(logits.max().isfinite()):
-        broken = nan_parameters(network)
-        why = "; the checkpoint is damaged, or the dtype too narrow (load it with dtype='float32')"
-        if broken:
-            why = f", because {len(broken)} parameters do: {name_list(broken)}; the checkpoint is damaged"
-        raise WeightsError(f"the output holds {'NaN' if bool(logits.isnan().any()) else 'infinite numbers'}{why}")
+        raise _broken([logits], "the output holds", network)
+
+
+def check_numbers(tensors: Sequence[Tensor], what: str, network: Network) -> None:
+    """Raises: WeightsError: NaN or infinity in one of them, and which parameters hold NaN."""
+    if not all(bool(x.isfinite().all()) for x in tensors):
+        raise _broken(tensors, f"{what} hold", network)
+
+
+def _broken(tensors: Sequence[Tensor], holder: str, network: Network) -> WeightsError:
+    broken = nan_parameters(network)
+    why = "; the checkpoint is damaged, or the dtype too narrow (load it with dtype='float32')"
+    if broken:
+        why = f", because {len(broken)} parameters do: {name_list(broken)}; the checkpoint is damaged"
+    nan = any(bool(x.isnan().any()) for x in tensors)
+    return WeightsError(f"{holder} {'NaN' if nan else 'infinite numbers'}{why}")
 
 
 def _find_label(target: str, labels: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ from glassformer.inspect.difference import PassDifference, difference
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
-from glassformer.inspect.outputs import OutputNames
+from glassformer.inspect.outputs import OutputNames, check_numbers
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patch
 from glassformer.inspect.patching.patches import Component
@@ -185,7 +185,7 @@ class Session(Display):
     def head(self, layer: int, head: int, map: str | None = None) -> AttentionHead:
         """One head of one layer; `map` may be omitted where there is only one.
 
-        Raises: DataError: there is no such map, layer or head.
+        Raises: DataError: there is no such map, layer or head. WeightsError: its layer has NaN or infinity.
         """
         name, where = self._name(map), self.attention_layer(layer, map)
         attention, about = where.attention, self.maps[name]
@@ -213,7 +213,10 @@ class Session(Display):
         )
 
     def projections(self, layer: int, map: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value projections of a layer: q [H, T, E], k and v [K, S, E]."""
+        """Query, key and value projections of a layer: q [H, T, E], k and v [K, S, E].
+
+        Raises: DataError: there is no such map or layer. WeightsError: they hold NaN or infinity.
+        """
         name, where = self._name(map), self.attention_layer(layer, map)
         q, k, v = self.cache.get(("qkv", name, layer), lambda: self._project(where))
         return q, k, v
@@ -378,6 +381,7 @@ class Session(Display):
         memory = None if layer.memory_tap is None else self._states[layer.memory_tap]
         with torch.no_grad():
             q, k, v = layer.project(self._states[layer.query_tap], memory)
+        check_numbers((q, k, v), "the queries, keys and values of this layer", self.network)
         return q[0], k[0], v[0]
 
     def _tokens(self, stream: str) -> list[str]:
