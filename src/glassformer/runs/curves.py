@@ -356,7 +356,8 @@ def charts(runs: Sequence[RunHistory], points: int, names: Sequence[str] | None 
     Args:
         names: of the charts; None = all that there are
     """
-    validations = dict.fromkeys(name for run in runs for name in run.validation)
+    chosen = filter(None, map(main_metric, runs))
+    validations = dict.fromkeys([*chosen, *(name for run in runs for name in run.validation)])
     every = ["loss", *(name for name in validations if name != "loss"), "lr", "grad_norm", "tokens_per_s"]
     result, several = [], len(runs) > 1
     for name in dict.fromkeys(every if names is None else names):
@@ -408,7 +409,12 @@ def verdict(run: RunHistory, reported: str | None = None) -> str:
     Args:
         reported: the main metric of a report next to it; where another chose the model, both are named
     """
-    return " ".join(filter(None, [_best(run, reported), _trend(run), _end(run)]))
+    return " ".join(filter(None, [best_validation(run, reported), outcome(run)]))
+
+
+def outcome(run: RunHistory) -> str:
+    """Whether a run overfits or still improves, where it is, or what stopped it."""
+    return " ".join(filter(None, [_trend(run) or _training_loss(run), _end(run)]))
 
 
 def main_metric(run: RunHistory) -> str | None:
@@ -428,7 +434,8 @@ def _best_step(run: RunHistory, metric: str) -> int | None:
     return int(steps[values.argmax()]) if len(steps) and np.isfinite(values.max()) else None
 
 
-def _best(run: RunHistory, reported: str | None) -> str:
+def best_validation(run: RunHistory, reported: str | None = None) -> str:
+    """The best validation and its step; `reported` as of `verdict`. Empty: there is none."""
     if run.best is None:
         return ""
     metrics, metric = run.best_metrics(), main_metric(run)
@@ -450,6 +457,17 @@ def _trend(run: RunHistory) -> str:
     if after == 0:
         return "Still improving at its last validation: more steps may help."
     return f"No better since step {run.best:,}, in {counted(after, 'validation')}."
+
+
+def _training_loss(run: RunHistory) -> str:
+    """Where the training loss began and is, of a run without validations, of which nothing else is known."""
+    if run.validation or run.logged < 2:
+        return ""
+    first, *_, last = run.smoothed("loss").tolist()
+    if not math.isfinite(last - first):
+        return ""
+    way = "is still" if first == last else f"{'fell' if last < first else 'rose'} from {number(first)} to"
+    return f"The training loss {way} {number(last)}; nothing was validated."
 
 
 def _overfitting(run: RunHistory) -> str | None:

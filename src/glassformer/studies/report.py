@@ -591,7 +591,18 @@ class StudyReport(Report, kind="study", version=3, keys=STUDY_KEYS):
         if self.winners:
             last = self.winners[-1].sentence
             return last if len(self.winners) == 1 else f"{best_by_number(self.winners)} {last}"
-        return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
+        return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "") or self._best
+
+    @property
+    def _best(self) -> str:
+        """The combination with the best value, where nothing is compared; empty = there is none."""
+        here = [x for x in self.points if x.has(self.panels[0]) and math.isfinite(x.metrics[self.metric].value)]
+        if not here:
+            return ""
+        best = (max if self.higher else min)(here, key=lambda x: x.metrics[self.metric].value)
+        value = f"{self.metric} {best.metrics[self.metric].written(3)}{_of(self.panels[0])}"
+        name = best.label(self.varied)
+        return f"{f'{name}: ' if name else ''}{value}{f', the best of {len(here)}' if len(here) > 1 else ''}."
 
     def remarks(self) -> list[str]:
         """What the table says, and what one has to know to defend it."""

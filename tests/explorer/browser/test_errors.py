@@ -325,10 +325,10 @@ def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict
     settings.locator("summary").click()
     assert str(tmp_path) not in page.content() and "…/a.csv" in settings.inner_text()
     said = page.locator(".finding").first.inner_text()
-    assert said.startswith(
-        "accuracy 0.700 [0.600, 0.800]; better than the baseline “most frequent” (0.300) on 30 rows. The report leads "
-        "with accuracy, but loss chose the model: best loss"
-    )
+    better = "accuracy 0.700 [0.600, 0.800]; better than the baseline “most frequent” (0.300) on 30 rows."
+    assert said.startswith(f"{better} No better since step ")
+    heading = page.locator(".heading").first.inner_text()
+    assert "The report leads with accuracy, but loss chose the model: best loss" in heading
     assert said.endswith("It ended at step 60.") and page.get_by_text("It ended at step 60.").count() == 1
     for width, theme in ((1440, "dark"), (390, "light")):
         page.set_viewport_size({"width": width, "height": 900})

@@ -16,9 +16,14 @@ function SeriesCharts({ charts }: { charts: SeriesData[] }) {
   return place as never;
 }
 
-/** Tables as cards. */
-const Tables = ({ tables }: { tables: TableData[] }) =>
-  tables.length > 0 ? <div class="cards">{tables.map((table, i) => <TableCard table={table} whole={!narrow(table, i)} />)}</div> : null;
+const explained = (table: TableData): boolean => hasBars(table) && !table.note && !table.folded;
+
+/** Tables as cards; below the first bars is what they mean. */
+function Tables({ tables, hint = "" }: { tables: TableData[]; hint?: string }) {
+  const first = tables.find(explained);
+  const card = (table: TableData, i: number) => <TableCard table={table} whole={!narrow(table, i)} hint={table === first ? hint : ""} />;
+  return tables.length > 0 ? <div class="cards">{tables.map(card)}</div> : null;
+}
 
 /** What the bars of tables mean. */
 export function barsHint(tables: TableData[]): string {
@@ -101,8 +106,8 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
         {tradeOffs.length > 0 && <div class="cards">{tradeOffs.map((chart) => drawing(globalThis.glassformerTradeOff)(chart, Grid))}</div>}
       </div>
       {searched && (drawing(globalThis.glassformerBrowser)(searched, series) as never)}
-      {hint && <p class="remark">{hint}</p>}
-      <Tables tables={above} />
+      {hint && !above.some(explained) && <p class="remark">{hint}</p>}
+      <Tables tables={above} hint={hint} />
       {browser ? (
         <div class={`browsed${choosers && !matrices.some(({ names }) => names.length > 8) ? " side-column" : ""}`}>
           {choosers}

@@ -266,7 +266,7 @@ export function plainRows(table: TableData): (string | number)[][] {
 }
 
 /** A table as a card, folded where it is said to be. */
-export function TableCard({ table, whole }: { table: TableData; whole: boolean }) {
+export function TableCard({ table, whole, hint = "" }: { table: TableData; whole: boolean; hint?: string }) {
   const heading = table.caption && <h2>{table.caption}</h2>;
   const note = table.note && <p class="remark">{table.note}</p>;
   const name = table.caption || "table";
@@ -287,6 +287,7 @@ export function TableCard({ table, whole }: { table: TableData; whole: boolean }
           <div class="card-head">{heading}{save}</div>
           {note}
           {grid}
+          {hint && <p class="remark">{hint}</p>}
         </>
       )}
     </section>

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from glassformer.evaluation.compare.best_value import Costed, best_value
@@ -150,7 +150,7 @@ class Comparison(Report, kind="comparison"):
             one for one in self.systems_with(self.metric) if one.seeds and math.isfinite(one.metrics[self.metric].value)
         ]
         if len(runs) < 2:
-            return ""
+            return self._next_to_the_best_baseline(runs)
         best = (max if self.higher else min)(runs, key=lambda one: one.metrics[self.metric].value)
         first, other = runs[0], best
         if best is first:
@@ -167,6 +167,17 @@ class Comparison(Report, kind="comparison"):
         if not difference.value:
             return f"{first.name} and {other.name} have the same {self.metric}."
         return f"{best.name} has a better {self.metric} than {worse.name}, by {size}{chance}."
+
+    def _next_to_the_best_baseline(self, runs: Sequence[ComparedSystem]) -> str:
+        """How the only run stands to the best of the others; "" = there is none, or it is not compared."""
+        others = [x for x in self.systems_with(self.metric) if x not in runs and self.metric in x.differences]
+        if not runs or not others:
+            return ""
+        best = (max if self.higher else min)(others, key=lambda x: x.metrics[self.metric].value)
+        difference, digits = best.differences[self.metric], self.shown.get(self.metric, 3)
+        better = (-difference if self.higher else difference).comparison
+        score = f"{self.metric} {runs[0].metrics[self.metric].written(digits)}"
+        return f"{score} of {runs[0].name}; {better} {best.name} ({best.metrics[self.metric].value:.{digits}f})."
 
     def _best_value(self) -> str:
         """The smallest and the fastest system that are not worse than the first; "" = latencies were not measured."""

@@ -188,6 +188,23 @@ class SeedSummary(Report, kind="seeds", keys=("name", "seeds", "means", "runs"))
         return [*equal_metrics(systems, self.first.metric), *self.notes]
 
     @property
+    def title(self) -> str:
+        return f"{self.name}, {counted(len(self.runs), 'seed')}"
+
+    @property
+    def finding(self) -> str:
+        """The mean of the main metric, next to that of the best baseline."""
+        metric, higher = self.first.metric, self.first.higher
+        if metric not in self.means:
+            return ""
+        score = f"{metric} {self.means[metric].written()}"
+        values = {name: means[metric] for name, means in self.baselines.items() if metric in means}
+        if not values:
+            return f"{score}."
+        best = (max if higher else min)(values, key=lambda name: values[name].value)
+        return f"{score}; the best baseline, “{best}”, has {values[best].written()}."
+
+    @property
     def caption(self) -> str:
         """The caption of the table."""
         several = "mean ± half-width of the 95% t-interval over seeds; " * (len(self.runs) > 1)

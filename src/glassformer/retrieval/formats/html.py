@@ -1,7 +1,7 @@
 """HTML: what a browser shows, in order, with headings and the rows of tables.
 
-    <h1>Apples</h1> <p>They are <b>green</b>.</p> <script>…</script>      "Apples\\n\\nThey are green.\\n\\n"
-    <table><tr><th>Sort<th>Weeks<tr><td>Gala<td>12</table>               "| Sort | Weeks |\\n| Gala | 12 |\\n"
+    <h1>Apples</h1> <p>They are <b>green</b>.</p> <nav>…</nav>      "Apples\\n\\nThey are green.\\n\\n"
+    the rows Sort, Weeks and Gala, 12 of a table                    "| Sort | Weeks |\\n| Gala | 12 |\\n"
 
 Scripts, styles, comments and hidden elements are left out; no style sheet is read. So is what a site has on every page:
 navigation, and the header, footer and side bar around the page's own content, by their elements and ARIA roles.
