@@ -21,7 +21,7 @@ def test_one_file_in_which_texts_are_texts() -> None:
     result = compare(systems, rows, examples=2)
     text, data = report_page(result), report_data(result)
     assert text.count("<script") == text.count("</script>") == 4 and "<img" not in text
-    assert "default-src 'none'" in text and "uplot" not in unpacked(text), "no chart of series, no program for it"
+    assert "default-src 'none'" in text and "u-over" not in unpacked(text), "no chart of series, no program for it"
     assert [table["caption"] for table in data["tables"]][:1] == ["ROUGE-1 f"]
     assert len(data["tables"]) == 4 + 1, "the metrics; the costs"
     assert all(len(table["rows"]) == 2 for table in data["tables"][:4])
