@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,9 @@ from glassformer.reports.report import Display
 from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
-from glassformer.runs.run_list import ListedRun, RunList, named_runs
+from glassformer.runs.run_list import REPORT, ListedRun, RunList, named_runs
 from glassformer.tasks.metrics.metric import Interval
+from tests.evaluation.judged_run import classified, write_run
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
 from tests.runs.run_folders import make_run
@@ -271,6 +275,41 @@ def test_a_step_of_a_curve_leads_to_the_rows_of_the_model_that_was_kept(tab: Tab
         page.reload()
         page.get_by_role("link", name="Its rows").click()
         page.wait_for_url("**/run/a")
+
+
+def test_numbers_that_are_none_a_metric_that_comes_late_and_a_report_of_a_later_version(
+    tab: Tabs, tmp_path: Path
+) -> None:
+    folder, records = tmp_path / "runs", classified()
+    odd = make_run(folder / "odd", [0.5, 0.7], losses=(2.0, math.nan, math.inf, 1.0), ended=False)
+    with EventLog(event_log_path(odd)) as log:
+        log.write("validation", step=40, metrics={"f1": 0.6, "late": 0.9, "endless": math.inf, "none": math.nan})
+    rows = [{"text": record.row["text"], "label": record.label} for record in records]
+    later = write_run(folder / "later", "classify", rows, records, ["anger", "joy", "love"])
+    with EventLog(event_log_path(later)) as log:
+        log.write("begin", steps=10, options={})
+    written = {**json.loads((later / REPORT).read_text("utf-8")), "version": 99}
+    (later / REPORT).write_text(json.dumps(written), "utf-8")
+    each = FolderPages(folder)
+
+    def pages(path: str) -> list[Display]:
+        return each.pages(path) if path else [RunList.read(folder, address="/run/")]
+
+    with ReportServer(pages, explored=each.explored) as server:
+        page = opened(tab(), server.url)
+        assert page.evaluate(ROWS) == ["odd", "later/run"]
+        assert page.locator(".browse thead").get_by_role("button", name="validation late").count() == 1
+        page.get_by_role("link", name="odd").click()
+        page.wait_for_selector('[data-chart="late"] canvas')
+        page.locator('[data-chart="Loss"] .values summary').click()
+        assert page.locator('[data-chart="Loss"] .values tbody tr').count() >= 2
+        page.locator("summary", has_text="Validations of odd").click()
+        validations = page.get_by_role("group", name="Validations of odd").text_content()
+        assert validations is not None and {"∞", "NaN", "0.9"} <= set(re.findall(r"∞|NaN|0\.9", validations))
+        fits(page, "a run of odd numbers")
+        page.go_back()
+        page.get_by_role("link", name="later/run").click()
+        page.get_by_text("it was written by a later Glassformer; update this one").wait_for()
 
 
 def test_ten_thousand_runs_are_searched_a_few_hundred_at_a_time(tab: Tabs, tmp_path: Path) -> None:
