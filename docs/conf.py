@@ -167,7 +167,7 @@ def print_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         tree = app.env.get_and_resolve_doctree(page, app.builder)
         body = app.builder.render_partial(tree)["fragment"]  # type: ignore[attr-defined]
         body = re.sub(r'(\bid="|\bhref="#)', rf"\g<1>{page}--", body).replace("<details>", "<details open>")
-        body = re.sub(r"<iframe.*?</iframe>", "", body)
+        body = re.sub(r'<figure class="live">.*?</figure>', "", body, flags=re.S)  # paper shows no explorer
         chapters.append(f'<section class="chapter">{body}</section>')
     context = {"title": "The course, to print", "body": "\n".join(chapters), "parents": [], "display_toc": False}
     yield "print", context, "page.html"

@@ -118,7 +118,7 @@ def test_a_command_names_the_extra(
 
 
 NEED_NONE = set(
-    """demo look lesson
+    """demo look shot lesson
     info families sizes tokens tokenizer ngram trace lens attribute patch similar corpus predict curves
     transcribe reproduce study bench listen evaluate errors review push
     plugins find ask advise

@@ -30,6 +30,7 @@ COMMANDS: Registry[Any] = Registry(
         "demo": "glassformer.cli.demo:demo",
         "lesson": "glassformer.cli.lesson:lesson",
         "look": "glassformer.cli.look:look",
+        "shot": "glassformer.cli.shot:shot",
         "info": "glassformer.cli.info:info",
         "families": "glassformer.cli.models:families",
         "sizes": "glassformer.cli.models:sizes",

@@ -1,0 +1,289 @@
+"""Pictures of a forward pass: a head's lines, its map, or a card to send, drawn from the numbers of the session.
+
+    write_shot(look, "head.svg")                  the view that the look opens with
+    write_shot(look, "card.svg", card=True)       the sentence, the head and one finding
+    shoot_page("page.html", "lens.png", "#v=1&view=lens")
+
+Heads and maps need no browser. Other views are drawn by their page, in a Chromium, as a PNG.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from torch import Tensor
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.look import InitialView, Look
+from glassformer.inspect.opening import HeadFinding, findings
+from glassformer.inspect.session import Session
+from glassformer.reports.drawing import Drawing, blue, length_of, photograph, wrapped, write_drawing
+
+VIEWS = ("head", "matrix")
+"""Views that are drawn here."""
+MAX_TOKENS = 128  # of a drawing; the page scrolls, and shows more
+COLOURS = ("#0b6b83", "#c2410c", "#6d3fc0", "#2f7d1f", "#b01e68", "#8a6400", "#1d55c4", "#5b5f66")
+INK, INK_2, INK_3, PAPER, RAISED = "#0f1c2b", "#41526a", "#5a6b82", "#ffffff", "#f3f6fa"
+FAINT = 0.02  # a share below which a head's line is left out
+ROW, MARGIN, GAP, TOKEN = 27, 24, 300, 15
+CARD = (1200, 630)
+"""Width and height of a card: what messengers and social networks show whole."""
+
+
+def write_shot(
+    look: Look, path: str | Path, *, card: bool = False, state: str = "", size: tuple[int, int] = (1440, 900)
+) -> str:
+    """Write a picture of a look at a model.
+
+    Args:
+        path: a .png or .svg file
+        card: the sentence, the head and one finding, on one picture
+        state: the fragment of an address, in place of what the look opens with
+        size: of the window in which a page is drawn, in pixels
+    Returns: the name of the view.
+    Raises: ConfigError: another ending, or an SVG of what only a page draws. UnsupportedError: no Chromium is there.
+    """
+    path, start, session = check_picture(path), look.start, look.session
+    heads, finding = _heads(look)
+    tokens = max(map(len, session.streams.values()))
+    view = dict(parse_qsl(state.removeprefix("#"))).get("view") or start.view or "head"
+    if card:
+        write_drawing(path, card_drawing(session, look.explorer.runs.facts.name, heads[:1], finding))
+        return "card"
+    if view in VIEWS and tokens <= MAX_TOKENS and not state:
+        draw = head_drawing if view == "head" else matrix_drawing
+        write_drawing(path, draw(session, heads, finding, query=start.query))
+        return view
+    if path.suffix == ".svg":
+        why = f"a text of {tokens} tokens" if view in VIEWS else f"the view {view!r}"
+        raise ConfigError(
+            f"{why} is drawn by its page, as a PNG; an SVG is of the views {' and '.join(VIEWS)} of up to {MAX_TOKENS} "
+            "tokens, or of a card"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        look.save(page)
+        photograph(f"{page.as_uri()}#{state.removeprefix('#') or start.fragment}", path, *size)
+    return view
+
+
+def start_of(state: str) -> InitialView | None:
+    """The state of an address as that of a drawing; None = it says more than a drawing shows.
+
+    Raises: ConfigError: no such theme.
+    """
+    pairs = dict(parse_qsl(state.removeprefix("#")))
+    numbers = [pairs.get("l", ""), *pairs.get("h", "0").split(",")]
+    known = pairs.keys() <= {"v", "view", "l", "h", "q", "k", "theme"} and pairs.get("view") in VIEWS
+    if not known or not all(x.isdecimal() for x in numbers):
+        return None
+    query, key = (int(x) if (x := pairs.get(name, "")).isdecimal() else None for name in "qk")
+    layer, *heads = map(int, numbers)
+    return InitialView(view=pairs["view"], layer=layer, heads=heads, query=query, key=key, theme=pairs.get("theme"))
+
+
+def is_page(name: str) -> bool:
+    """Whether a name is a page: an HTML file, or an address of this machine."""
+    return name.partition("#")[0].endswith((".html", ".htm")) or name.startswith(
+        ("http://127.0.0.1", "http://localhost")
+    )
+
+
+def shoot_page(page: str, path: str | Path, state: str = "", size: tuple[int, int] = (1440, 900)) -> str:
+    """Draw a page in a state, as a PNG.
+
+    Raises: DataError: no such file. ConfigError: not a .png. UnsupportedError: no Chromium is installed.
+    """
+    if (path := check_picture(path)).suffix == ".svg":
+        raise ConfigError("a page is drawn as a PNG; its own Share menu and the buttons of its cards save SVG")
+    place, _, fragment = page.partition("#")
+    if not place.startswith("http") and not Path(place).is_file():
+        raise DataError(f"there is no page {place}")
+    address = place if place.startswith("http") else Path(place).resolve().as_uri()
+    photograph(
+        "#".join(filter(None, [address, "&".join(filter(None, [fragment, state.removeprefix("#")]))])), path, *size
+    )
+    return "page"
+
+
+def check_picture(path: str | Path) -> Path:
+    """The path of a picture. Raises: ConfigError: it ends otherwise."""
+    path = Path(path)
+    if path.suffix not in (".png", ".svg"):
+        raise ConfigError(f"a picture is a .png or .svg file; got {path.name!r}")
+    return path
+
+
+def _heads(look: Look) -> tuple[list[tuple[str, int, int]], HeadFinding | None]:
+    """Map, layer and number of the heads that the look is of, and what was found about the first."""
+    start, telling = look.start, findings(look.session)
+    if start.layer is None and not start.head_list and telling:
+        return [(telling[0].map, telling[0].layer, telling[0].head)], telling[0]
+    name = next(iter(look.session.maps))
+    heads = [(name, start.layer or 0, head) for head in start.head_list or [0]]
+    return heads, next((x for x in telling if (x.map, x.layer, x.head) == heads[0]), None)
+
+
+def _sentence(session: Session, heads: list[tuple[str, int, int]], finding: HeadFinding | None) -> str:
+    """What the first head does, in words."""
+    name, layer, head = heads[0]
+    if len(heads) > 1:
+        return f"Layer {layer} · heads {', '.join(str(number) for _, _, number in heads)}"
+    return (
+        finding.sentence if finding else f"Layer {layer} · head {head}: {session.overview(layer, name).summaries[head]}"
+    )
+
+
+def _names(session: Session, stream: str) -> list[str]:
+    return [token.text or token.piece for token in session.streams[stream]]
+
+
+def _probs(session: Session, head: tuple[str, int, int]) -> Tensor:
+    name, layer, number = head
+    return session.head(layer, number, name).probs().float().cpu()
+
+
+def head_drawing(
+    session: Session,
+    heads: list[tuple[str, int, int]],
+    finding: HeadFinding | None,
+    *,
+    query: Any = None,
+    titled: bool = True,
+) -> Drawing:
+    """Tokens that attend on the left, those attended to on the right, a line for each share."""
+    about = session.maps[heads[0][0]]
+    left, right = _names(session, about.queries), _names(session, about.keys)
+    one = query if isinstance(query, int) else None
+    above = MARGIN + (64 if titled else 0)
+    columns = [max(length_of(text, TOKEN) for text in texts) + 12 for texts in (left, right)]
+    width = max(
+        2 * MARGIN + sum(columns) + GAP, length_of(_sentence(session, heads, finding), 16) + 2 * MARGIN if titled else 0
+    )
+    drawing = Drawing(round(width), above + ROW * max(len(left), len(right)) + MARGIN + (22 if titled else 0), PAPER)
+    inner = (width - sum(columns) - GAP) / 2
+    edges = inner + columns[0], inner + columns[0] + GAP
+    shares: list[list[float]] = []
+
+    def middle(i: int) -> float:
+        return above + ROW * (i + 0.5)
+
+    for lane, head in enumerate(heads):
+        colour, shift = COLOURS[lane % len(COLOURS)], 2.0 * (lane - (len(heads) - 1) / 2)
+        shares = _probs(session, head).tolist()
+        for i, row in enumerate(shares):
+            for j, share in enumerate(row):
+                if share >= FAINT and one in (None, i):
+                    drawing.curve(
+                        edges[0],
+                        middle(i) + shift,
+                        edges[1],
+                        middle(j) + shift,
+                        colour,
+                        width=0.7 + 3.3 * share,
+                        opacity=0.1 + 0.9 * share**0.75,
+                    )
+    for texts, stream, x, anchor in (
+        (left, about.queries, edges[0] - 8, "end"),
+        (right, about.keys, edges[1] + 8, "start"),
+    ):
+        for i, (text, token) in enumerate(zip(texts, session.streams[stream], strict=True)):
+            looked = finding is not None and i == (finding.query if anchor == "end" else finding.key)
+            if one is not None and len(heads) == 1 and anchor == "start" and shares[one][i] >= FAINT:
+                text += f"  {shares[one][i]:.0%}"
+            drawing.text(
+                x, middle(i), text, size=TOKEN, colour=INK_3 if token.special else INK, anchor=anchor, strong=looked
+            )
+    if titled:
+        drawing.text(MARGIN, MARGIN + 6, _sentence(session, heads, finding), size=16, strong=True)
+        drawing.text(edges[0] - 8, above - 14, "from", colour=INK_3, anchor="end")
+        drawing.text(edges[1] + 8, above - 14, "to", colour=INK_3)
+        for lane, (_, _, number) in enumerate(heads):
+            drawing.text(
+                MARGIN + 66 * lane, drawing.height - 18, f"head {number}", size=13, colour=COLOURS[lane % len(COLOURS)]
+            )
+    return drawing
+
+
+def matrix_drawing(
+    session: Session, heads: list[tuple[str, int, int]], finding: HeadFinding | None, *, query: Any = None
+) -> Drawing:
+    """The map of a head: a row for each token that attends, darker = a larger share; with room, in percent."""
+    about, probs = session.maps[heads[0][0]], _probs(session, heads[0])
+    rows, columns = _names(session, about.queries), _names(session, about.keys)
+    cell = min(max(560 / max(len(rows), len(columns)), 6), 38)
+    aside, above = (max(length_of(text) for text in texts) + 12 for texts in (rows, columns))
+    sentence, top = _sentence(session, heads[:1], finding), MARGIN + 40
+    width = max(2 * MARGIN + aside + cell * len(columns), length_of(sentence, 16) + 2 * MARGIN)
+    drawing = Drawing(round(width), round(top + above + cell * len(rows) + MARGIN + 22), PAPER)
+    drawing.text(MARGIN, MARGIN + 6, sentence, size=16, strong=True)
+    x0, y0 = MARGIN + aside, top + above
+    for j, text in enumerate(columns):
+        drawing.text(x0 + cell * (j + 0.5), y0 - 8, text, size=min(13, cell), colour=INK_2, upwards=True)
+    for i, row in enumerate(probs.tolist()):
+        strong = query == i
+        drawing.text(
+            x0 - 8,
+            y0 + cell * (i + 0.5),
+            rows[i],
+            size=min(13, cell),
+            colour=INK if strong else INK_2,
+            anchor="end",
+            strong=strong,
+        )
+        for j, share in enumerate(row):
+            drawing.rect(x0 + cell * j, y0 + cell * i, cell - 0.5, cell - 0.5, blue(share))
+            if cell >= 30 and share >= 0.01:
+                drawing.text(
+                    x0 + cell * (j + 0.5),
+                    y0 + cell * (i + 0.5),
+                    f"{100 * share:.0f}",
+                    size=11,
+                    colour=PAPER if share > 0.45 else INK_2,
+                    anchor="middle",
+                )
+    drawing.text(
+        MARGIN,
+        drawing.height - 16,
+        f"{_below(heads[:1])} · shares of attention in percent, a row sums to 100",
+        size=12,
+        colour=INK_3,
+    )
+    return drawing
+
+
+def card_drawing(
+    session: Session, model: str, heads: list[tuple[str, int, int]], finding: HeadFinding | None
+) -> Drawing:
+    """One finding in large words, the sentence, and the head that it is about, as one picture."""
+    drawing, (width, height) = Drawing(*CARD, RAISED), CARD
+    drawing.rect(0, 0, 10, height, COLOURS[0])
+    room = 520
+    size = next(
+        size
+        for size in (42, 34, 28, 22)
+        if len(wrapped(_sentence(session, heads, finding), room, size)) * size * 1.25 <= 330 or size == 22
+    )
+    y = 110.0
+    for line in wrapped(_sentence(session, heads, finding), room, size)[:12]:
+        drawing.text(56, y, line, size=size, strong=True)
+        y += size * 1.25
+    y += 26
+    for text in session.texts:
+        for line in wrapped(f"“{text}”", room, 20)[:3]:
+            drawing.text(56, y, line, size=20, colour=INK_2)
+            y += 28
+    drawing.text(56, height - 48, f"{model} · {_below(heads)} · Glassformer", size=16, colour=INK_3)
+    drawing.rect(620, 40, width - 660, height - 80, PAPER, round=16)
+    drawing.place(head_drawing(session, heads, finding, titled=False), 640, 56, width - 700, height - 112)
+    return drawing
+
+
+def _below(heads: list[tuple[str, int, int]]) -> str:
+    name, layer, _ = heads[0]
+    return (
+        f"{'' if name == 'self' else f'{name}, '}layer {layer}, head {', '.join(str(number) for _, _, number in heads)}"
+    )

@@ -1,0 +1,104 @@
+"""Pictures of views: heads, maps and cards without a browser, the numbers of the pass, and what is missing, said."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from glassformer.model import load
+from glassformer.reports import drawing
+from glassformer.reports.drawing import blue, photograph, wrapped
+from tests.cli.conftest import Command
+
+TEXTS = ("time flies like an arrow", "fruit flies like a banana")
+SVG = "{http://www.w3.org/2000/svg}"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def texts_of(path: Path) -> list[str]:
+    return [x.text or "" for x in ElementTree.parse(path).getroot().iter(f"{SVG}text")]
+
+
+@pytest.fixture
+def no_chromium(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLASSFORMER_CHROMIUM", raising=False)
+    monkeypatch.setattr(drawing.shutil, "which", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_chromium")
+def test_heads_are_drawn_without_a_browser(minilm: Path, command: Command, tmp_path: Path) -> None:
+    done = command("shot", minilm, *TEXTS, tmp_path / "head.svg", "--view", "head", "--layer", 4, "--head", 9)
+    assert done.returncode == 0, done.stderr
+    shown = texts_of(tmp_path / "head.svg")
+    assert "In layer 4, head 9, “time” gives 93% of its attention to “flies”." in shown
+    assert shown.count("flies") == 4 and {"from", "to", "head 9"} <= set(shown)
+    lines = ElementTree.parse(tmp_path / "head.svg").getroot().findall(f"{SVG}path")
+    probs = load(minilm).inspect(*TEXTS).head(4, 9).probs()
+    assert len(lines) == int((probs >= 0.02).sum())
+    widths = [float(line.get("stroke-width", "0")) for line in lines]
+    assert max(widths) == pytest.approx(0.7 + 3.3 * float(probs.max()), abs=0.01)
+
+
+@pytest.mark.usefixtures("no_chromium")
+def test_a_map_has_the_shares_of_the_pass(minilm: Path, command: Command, tmp_path: Path) -> None:
+    done = command("shot", minilm, TEXTS[0], tmp_path / "map.svg", "--state", "#v=1&view=matrix&l=4&h=9", "--json")
+    assert json.loads(done.stdout)["view"] == "matrix", done.stderr
+    probs = load(minilm).inspect(TEXTS[0]).head(4, 9).probs()
+    written = [int(x) for x in texts_of(tmp_path / "map.svg") if re.fullmatch(r"\d+", x)]
+    assert written == [int(f"{100 * x:.0f}") for x in probs.flatten().tolist() if x >= 0.01]
+
+
+@pytest.mark.usefixtures("no_chromium")
+def test_a_card_has_a_finding_the_sentence_and_its_head(minilm: Path, command: Command, tmp_path: Path) -> None:
+    assert command("shot", minilm, *TEXTS, tmp_path / "card.svg", "--card").returncode == 0
+    shown = texts_of(tmp_path / "card.svg")
+    assert "In layer 4, head 9, “time” gives 93% of its attention to “flies”." in " ".join(shown)
+    assert {f"“{text}”" for text in TEXTS} <= set(shown) and shown.count("banana") == 2
+
+
+@pytest.mark.usefixtures("no_chromium")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("page.jpg",), "a picture is a .png or .svg file; got 'page.jpg'"),
+        (("a.png", "--view", "head"), "there is none: install one (Debian: apt-get install chromium-headless-shell"),
+        (("a.svg", "--view", "lens"), "has the views"),
+        (("a.svg", "--view", "neuron"), "the view 'neuron' is drawn by its page, as a PNG"),
+        (("a.svg", "--state", "#v=1&view=head&l=99"), "layer is 99; the model has 6"),
+    ],
+)
+def test_what_cannot_be_drawn(
+    minilm: Path, command: Command, tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    name, *others = options
+    done = command("shot", minilm, TEXTS[0], tmp_path / name, *others)
+    assert done.returncode == 2 and problem in " ".join(done.stderr.split()), done.stderr
+    assert not (tmp_path / name).exists()
+
+
+def test_a_page_has_its_text(command: Command, tmp_path: Path) -> None:
+    done = command("shot", tmp_path / "page.html", tmp_path / "a.png")
+    assert done.returncode == 2 and "there is no page" in done.stderr
+    (tmp_path / "page.html").write_text("<p>here</p>", "utf-8")
+    assert "leave the text out" in command("shot", tmp_path / "page.html", "words", tmp_path / "a.png").stderr
+    assert "drawn as a PNG" in " ".join(command("shot", tmp_path / "page.html", tmp_path / "a.svg").stderr.split())
+
+
+@pytest.mark.skipif(not any(map(shutil.which, drawing.CHROMIUM)), reason="needs a Chromium: chromium-headless-shell")
+def test_pages_and_drawings_become_pictures(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<body style='background: #0b6b83'><p>here</p></body>", "utf-8")
+    photograph((tmp_path / "page.html").as_uri(), tmp_path / "page.png", 400, 320)
+    made = (tmp_path / "page.png").read_bytes()
+    assert made.startswith(PNG) and (int.from_bytes(made[16:20]), int.from_bytes(made[20:24])) == (800, 640)
+
+
+def test_the_shades_and_lines_of_a_drawing() -> None:
+    shades = [blue(x / 10) for x in range(11)]
+    luminance = [int(x[1:3], 16) + int(x[3:5], 16) + int(x[5:], 16) for x in shades]
+    assert luminance == sorted(luminance, reverse=True) and len(set(shades)) == 11
+    assert wrapped("one two three", 45, 10) == ["one two", "three"] and wrapped("", 40, 10) == []
