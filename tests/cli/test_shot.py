@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from glassformer.explorer.shot import start_of, view_of
 from glassformer.model import load
 from glassformer.reports import drawing
 from glassformer.reports.drawing import blue, photograph, wrapped
@@ -102,3 +103,11 @@ def test_the_shades_and_lines_of_a_drawing() -> None:
     luminance = [int(x[1:3], 16) + int(x[3:5], 16) + int(x[5:], 16) for x in shades]
     assert luminance == sorted(luminance, reverse=True) and len(set(shades)) == 11
     assert wrapped("one two three", 45, 10) == ["one two", "three"] and wrapped("", 40, 10) == []
+
+
+def test_a_state_is_drawn_here_where_it_says_no_more_than_a_drawing_shows() -> None:
+    start = start_of("#v=1&view=head&l=4&h=9,1&q=2")
+    assert start is not None and (start.layer, start.heads, start.query) == (4, [9, 1], 2)
+    for more in ("#v=1&view=head&l=3-4&h=1", "#v=1&view=head&l=4&mix=mean", "#v=1&view=lens&l=1", "#v=1&view=head"):
+        assert start_of(more) is None, more
+    assert view_of("#v=1&view=lens&r.cell=3.5") == "lens" and view_of("") is None

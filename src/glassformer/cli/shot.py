@@ -51,7 +51,7 @@ def shot(
       glassformer shot ./bert 'time flies like an arrow' --card card.png
       glassformer shot page.html lens.png --state '#v=1&view=lens'
     """
-    from glassformer.explorer.shot import check_picture, is_page, shoot_page, start_of, write_shot
+    from glassformer.explorer.shot import check_picture, is_page, shoot_page, start_of, view_of, write_shot
 
     check_picture(picture)
     if is_page(model):
@@ -69,7 +69,12 @@ def shot(
             loaded = load(model, **given(loading))
             query, key = token_of(page.query), token_of(page.key)
             own = InitialView(
-                view=page.view, layer=page.layer, heads=page.heads or None, query=query, key=key, theme=page.theme
+                view=page.view or view_of(state),
+                layer=page.layer,
+                heads=page.heads or None,
+                query=query,
+                key=key,
+                theme=page.theme,
             )
             exact = start_of(state) if state else None
             factory = loaded.session_factory(truncation=truncate, corpus=page.corpus)

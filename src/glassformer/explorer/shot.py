@@ -49,7 +49,7 @@ def write_shot(
     path, start, session = check_picture(path), look.start, look.session
     heads, finding = _heads(look)
     tokens = max(map(len, session.streams.values()))
-    view = dict(parse_qsl(state.removeprefix("#"))).get("view") or start.view or "head"
+    view = view_of(state) or start.view or "head"
     if card:
         write_drawing(path, card_drawing(session, look.explorer.runs.facts.name, heads[:1], finding))
         return "card"
@@ -83,6 +83,11 @@ def start_of(state: str) -> InitialView | None:
     query, key = (int(x) if (x := pairs.get(name, "")).isdecimal() else None for name in "qk")
     layer, *heads = map(int, numbers)
     return InitialView(view=pairs["view"], layer=layer, heads=heads, query=query, key=key, theme=pairs.get("theme"))
+
+
+def view_of(state: str) -> str | None:
+    """The view that a state names."""
+    return dict(parse_qsl(state.removeprefix("#"))).get("view")
 
 
 def is_page(name: str) -> bool:

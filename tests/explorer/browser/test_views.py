@@ -169,7 +169,8 @@ def check_view(one: Tab, view: str) -> None:
         one.wait_for_colours(".head-stage canvas", 5)
     elif view == "matrix":
         one.wait_for_colours(".matrix-plot canvas", 9)
-        shares = [value(text) for text in page.locator(".matrix-strongest .matrix-p").all_inner_texts()]
+        shares = [value(each.get_attribute("title")) for each in page.locator(".matrix-strongest .matrix-p").all()]
+        assert page.locator(".matrix-p").first.inner_text().endswith("%")
         assert shares == sorted(shares, reverse=True) and 0 < shares[0] <= 1
     else:
         one.wait_for_colours(".neuron-z canvas", 3)
@@ -398,8 +399,8 @@ def test_pictures_drawings_and_tables(tab: Tabs, served: Look, view: str) -> Non
     assert width > 400 and height > 200
 
     one.page.evaluate(WRITTEN)
-    name, slide = one.saved("Slide")
-    assert name.endswith(".slide.png") and all(a > b for a, b in zip(png_size(slide), (width, height), strict=True))
+    name, slide = one.saved("Card")
+    assert name.endswith(".card.png") and all(a > b for a, b in zip(png_size(slide), (width, height), strict=True))
     written = " ".join(one.page.evaluate("window.written"))
     assert re.search(r"Layer 4 · head 11: .*\d ?%", written) and TEXTS[0] in written, written
 

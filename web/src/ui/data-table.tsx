@@ -1,7 +1,7 @@
 /** The data table of a view: the numbers of its picture, for everyone. */
 
 import type { ComponentChildren } from "preact";
-import { number, visible } from "../core/format";
+import { number, percent, visible } from "../core/format";
 import "./data-table.css";
 
 export type Cell = string | number;
@@ -18,9 +18,13 @@ interface Props {
   current?(row: Cell[]): boolean;
 }
 
+/** Columns of shares, which are written in percent; where one points, the number is whole. */
+const SHARES = ["probability", "share"];
+
 export const written = (cell: Cell): string => (cell === "" ? "" : typeof cell === "string" ? visible(cell) : Number.isInteger(cell) ? String(cell).replace("-", "−") : number(cell));
 
 export function DataTable({ caption, rows: [names, ...rows], heading, show = written, current }: Props) {
+  const share = (cell: Cell | undefined, at: number): cell is number => show === written && typeof cell === "number" && SHARES.includes(String(names[at]));
   const side = (cell: Cell | undefined) => (typeof cell === "number" ? "figure" : undefined);
   return (
     <div class="data-table" tabIndex={0} role="region" aria-label="data table">
@@ -32,6 +36,7 @@ export function DataTable({ caption, rows: [names, ...rows], heading, show = wri
             <tr key={index} data-on={current?.(row) ? "" : undefined}>
               {row.map((cell, at) => (at === heading
                 ? <th key={at} scope="row" class={side(cell)}>{show(cell, String(names[at]))}</th>
+                : share(cell, at) ? <td key={at} class="figure" title={number(cell)}>{percent(cell)}</td>
                 : <td key={at} class={side(cell)}>{show(cell, String(names[at]))}</td>))}
             </tr>
           ))}

@@ -1,4 +1,4 @@
-/** Share menu: the page as a file that others can open, a slide, an image, a table; and a link for oneself. */
+/** Share menu: a card with the finding and the page as a file, to send; an image, a table; and a link for oneself. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
@@ -44,9 +44,10 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
     <>
       <button class="quiet worded" ref={button} popovertarget="share"><Icon name="share" />Share</button>
       <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={() => placeBelow(menu.current, button.current)}>
-        {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file, to send</button>}
+        <p>To send</p>
+        <button disabled={nothing} onClick={() => act(view("card.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Card: the finding, the picture, the text (PNG)</button>
+        {store.transport.page && <button onClick={() => act(page)}>This page as one HTML file</button>}
         <p>What is on screen</p>
-        <button disabled={nothing} onClick={() => act(view("slide.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Slide, with the finding above it (PNG)</button>
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
         <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>
         <button disabled={nothing} onClick={() => act(view("csv", (shown) => text("text/csv", csv(shown.table()))))}>Table (CSV)</button>

@@ -1,6 +1,5 @@
 /** What is on screen as a slide: one finding in words above the picture, and below it where it comes from. */
 
-import { isAt } from "../core/findings";
 import { overviewKey, type Store } from "../core/store";
 import type { Exports, Session } from "../core/types";
 import { headName } from "./head-stats";
@@ -14,8 +13,9 @@ const LONGEST = 160;
 /** The finding of the present view: the view's own, else what the head in focus does, in the words of the page. */
 export function finding(store: Store, { opening }: Session, shown: Exports): string {
   if (shown.finding) return shown.finding();
-  const { map, layers, heads: [head] } = store.state.value;
-  const found = opening.findings.find((finding) => isAt(store.state.value, finding));
+  const { map, layers, heads: [head], query, key } = store.state.value;
+  const pinned = (token: number | null, its: number | null) => token === null || token === its;
+  const found = opening.findings.find((each) => each.map === map && each.layer === layers[0] && each.head === head && pinned(query, each.query) && pinned(key, each.key));
   if (found) return found.sentence;
   const summary = store.overviews.value.get(overviewKey(map, layers[0]))?.summaries[head];
   return summary ? `${capital(headName(layers[0], head))}: ${summary}` : capital(headName(layers[0], head));

@@ -3,7 +3,7 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { toPng, toSvg } from "../core/figure";
-import { number, visible } from "../core/format";
+import { number, percent, visible } from "../core/format";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { DataTable } from "../ui/data-table";
@@ -199,7 +199,7 @@ function Rows({ controller, numbers }: { controller: NeuronController; numbers: 
                 <span class="neuron-r"><em>score</em>{hidden ? "masked" : number(row.scores[at])}</span>
                 <span class="neuron-p">
                   <em>softmax</em>
-                  {hidden ? <small>{hidden}</small> : <><i aria-hidden="true"><i style={{ width: `${(100 * p) / top}%` }} /></i>{number(p)}</>}
+                  {hidden ? <small>{hidden}</small> : <><i aria-hidden="true"><i style={{ width: `${(100 * p) / top}%` }} /></i><span title={number(p)}>{percent(p)}</span></>}
                 </span>
                 <div class="neuron-cell neuron-faded"><em>v</em>{value && <Strip values={value} limit={most.v} dark={dark} over={point(at)} />}</div>
               </div>

@@ -55,7 +55,7 @@ function From({ controller, query }: { controller: HeadController; query: number
         {shown.map(({ key, prob }) => (
           <li key={key} style={{ "--share": prob, "--hue": colour }}>
             <button class="quiet" title={`Pin token ${key}`} onClick={() => controller.props.set({ key })}><Token text={controller.keyTokens.value[key].text} /> <small>{key}</small></button>
-            <span>{number(prob)}</span>
+            <span title={number(prob)}>{percent(prob)}</span>
           </li>
         ))}
         {rest > 0.0005 && controller.request.value.mix !== "max" && <li class="other" style={{ "--share": rest }}><span>other</span><span>{percent(rest)}</span></li>}
@@ -67,7 +67,7 @@ function From({ controller, query }: { controller: HeadController; query: number
             {others.slice(0, 2 * MOST).map(({ layer, head, link }) => (
               <li key={`${layer} ${head}`} style={{ "--share": link.prob, "--hue": controller.colour(head, "var(--accent)") }}>
                 <span><Dot colour={controller.colour(head, "var(--accent)")} /> {layer} · {head} <Token text={controller.keyTokens.value[link.key].text} /> <small>{link.key}</small></span>
-                <span>{number(link.prob)}</span>
+                <span title={number(link.prob)}>{percent(link.prob)}</span>
               </li>
             ))}
             {others.length > 2 * MOST && <li><span>and {plural(others.length - 2 * MOST, "head")} more</span></li>}
@@ -100,7 +100,7 @@ function To({ controller, token }: { controller: HeadController; token: number }
               <button class="quiet" title={`Pin token ${link.query}`} onClick={() => controller.props.set({ query: link.query })}>
                 <Dot colour={colour} /> <Token text={controller.queryTokens.value[link.query].text} /> <small>{link.query}</small>
               </button>
-              <span>{number(link.prob)}</span>
+              <span title={number(link.prob)}>{percent(link.prob)}</span>
             </li>
           );
         })}

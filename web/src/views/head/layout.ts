@@ -1,6 +1,6 @@
 /** Layout of the head view: from the controller to a scene; on screen without the tokens (they are DOM elements), in a file with them. */
 
-import { number, percent, visible } from "../../core/format";
+import { percent, visible } from "../../core/format";
 import { between, middle } from "./columns";
 import type { HeadController, Side } from "./head-controller";
 import { type Viewport, type Scene, type Words, barsOf, curvesOf, stubOf } from "./scene";
@@ -125,7 +125,7 @@ function tokenWords(controller: HeadController, frame: Viewport, side: Side, the
     const token = tokens[index];
     words.push({ x: edge, y, text: visible(token.text), colour: token.special ? theme.ink3 : theme.ink, size, align });
     const prob = controller.shares.value?.side === side ? controller.numberAt(side, index) : null;
-    if (prob !== null) words.push({ x: outer, y, text: number(prob), colour: theme.ink2, size: 11, align: side === "query" ? "left" : "right", mono: true });
+    if (prob !== null) words.push({ x: outer, y, text: percent(prob), colour: theme.ink2, size: 11, align: side === "query" ? "left" : "right", mono: true });
   }
   return words.filter(({ y }) => y > 0 && y < frame.height);
 }

@@ -1,7 +1,7 @@
 /** Token column, virtualised: the tokens on screen as a listbox with a roving tabindex. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { number, visible } from "../../core/format";
+import { number, percent, visible } from "../../core/format";
 import { between, nearest } from "./columns";
 import type { HeadController, Side } from "./head-controller";
 
@@ -89,7 +89,7 @@ export function Tokens({ controller, side, label, reveal }: Props) {
             style={{ top: `${column.tops[place]}px`, height: `${column.rowHeight}px` }}
           >
             <span class="head-token">{visible(token.text)}</span>
-            {prob !== null && <span class="head-number">{number(prob)}</span>}
+            {prob !== null && <span class="head-number" title={number(prob)}>{percent(prob)}</span>}
           </div>
         );
       })}

@@ -99,7 +99,7 @@ export function Strongest({ controller }: { controller: HeatmapController }) {
               <span class="matrix-bar">
                 <span style={{ width: `${(100 * row.probs[at]) / count}%`, background: `rgb(${heatColour(controller.share(row.probs[at]), controller.head.value.dark).join(" ")})` }} />
               </span>
-              <span class="matrix-p">{number(row.probs[at])}</span>
+              <span class="matrix-p" title={number(row.probs[at])}>{percent(row.probs[at])}</span>
             </button>
           </li>
         ))}
