@@ -140,6 +140,9 @@ def test_cards_are_saved_as_drawings_of_texts_and_lines(tab: Tabs, study_page: P
     texts = {name: [x.text for x in svg.iter("{http://www.w3.org/2000/svg}text")] for name, svg in drawings.items()}
     assert all({"prompt", "knn", "set-fit"} <= set(found) for found in texts.values()), texts
     assert {"8", "16", "32", "64", "labels"} <= set(texts["series"]), "the ticks are the measured numbers"
+    named = drawings["trade-off"].iter("{http://www.w3.org/2000/svg}text")
+    rims = [x for x in named if x.get("stroke", "none") != "none"]
+    assert rims and all((x.get("paint-order") or "").startswith("stroke") for x in rims), "a rim covers no name"
     curves = [x for x in drawings["series"].iter("{http://www.w3.org/2000/svg}path") if x.get("stroke-width") == "2"]
     assert len(curves) >= 3 and not list(drawings["series"].iter("{http://www.w3.org/2000/svg}image"))
     size = float(drawings["table"].get("height", "0"))

@@ -15,7 +15,7 @@ import type { MakeSaves } from "./types";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const LEFT_OUT = ".saves, .more, .unseen, .pager, .look, .series-head button, details:not([open]), button[type], script, noscript";
 /** What a drawing of the page has of its style sheet; colours are written as others read them. */
-const STYLE = ["fill-opacity", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "visibility", "vector-effect", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
+const STYLE = ["fill-opacity", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "visibility", "vector-effect", "paint-order", "stroke-linejoin", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
 const SCALE = 2; // pixels of a picture for one of the page
 
 type Values = Record<string, string | number>;
