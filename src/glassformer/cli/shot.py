@@ -51,7 +51,7 @@ def shot(
       glassformer shot ./bert 'time flies like an arrow' --card card.png
       glassformer shot page.html lens.png --state '#v=1&view=lens'
     """
-    from glassformer.explorer.shot import check_picture, is_page, shoot_page, start_of, view_of, write_shot
+    from glassformer.explorer.shot import check_picture, is_page, opened_with, shoot_page, write_shot
 
     check_picture(picture)
     if is_page(model):
@@ -62,25 +62,14 @@ def shot(
         check_texts(texts or [])
         with notes(repeats=False), spinner("loading the model"):
             from glassformer.explorer import Look
-            from glassformer.explorer.look import InitialView, token_of
             from glassformer.explorer.session_runs import SessionRuns
             from glassformer.model import load
 
             loaded = load(model, **given(loading))
-            query, key = token_of(page.query), token_of(page.key)
-            own = InitialView(
-                view=page.view or view_of(state),
-                layer=page.layer,
-                heads=page.heads or None,
-                query=query,
-                key=key,
-                theme=page.theme,
-            )
-            exact = start_of(state) if state else None
+            start, rest = opened_with(page, state)
             factory = loaded.session_factory(truncation=truncate, corpus=page.corpus)
-            with Look(SessionRuns(factory), whole_texts(texts or [], loaded), exact or own) as look:
-                size, rest = (width, height), "" if exact else state
-                shown = write_shot(look, picture, card=card, state=rest, size=size)
+            with Look(SessionRuns(factory), whole_texts(texts or [], loaded), start) as look:
+                shown = write_shot(look, picture, card=card, state=rest, size=(width, height))
     if json:
         print_json({"out": str(picture), "bytes": picture.stat().st_size, "view": shown}, indent=None)
     else:

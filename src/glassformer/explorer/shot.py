@@ -17,7 +17,8 @@ from urllib.parse import parse_qsl
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.explorer.look import InitialView, Look
+from glassformer.explorer.look import InitialView, Look, token_of
+from glassformer.explorer.options import LookOptions
 from glassformer.inspect.opening import HeadFinding, findings
 from glassformer.inspect.session import Session
 from glassformer.reports.drawing import Drawing, blue, length_of, photograph, wrapped, write_drawing
@@ -88,6 +89,16 @@ def start_of(state: str) -> InitialView | None:
 def view_of(state: str) -> str | None:
     """The view that a state names."""
     return dict(parse_qsl(state.removeprefix("#"))).get("view")
+
+
+def opened_with(page: LookOptions, state: str) -> tuple[InitialView, str]:
+    """What a look opens with by its options and a state; and the state, where only a page shows all of it."""
+    if (exact := start_of(state)) is not None:
+        return exact, ""
+    query, key = token_of(page.query), token_of(page.key)
+    view = page.view or view_of(state)
+    own = InitialView(view=view, layer=page.layer, heads=page.heads or None, query=query, key=key, theme=page.theme)
+    return own, state
 
 
 def is_page(name: str) -> bool:
@@ -179,18 +190,7 @@ def head_drawing(
     for lane, head in enumerate(heads):
         colour, shift = COLOURS[lane % len(COLOURS)], 2.0 * (lane - (len(heads) - 1) / 2)
         shares = _probs(session, head).tolist()
-        for i, row in enumerate(shares):
-            for j, share in enumerate(row):
-                if share >= FAINT and one in (None, i):
-                    drawing.curve(
-                        edges[0],
-                        middle(i) + shift,
-                        edges[1],
-                        middle(j) + shift,
-                        colour,
-                        width=0.7 + 3.3 * share,
-                        opacity=0.1 + 0.9 * share**0.75,
-                    )
+        _draw_lines(drawing, shares, one, colour, (edges[0], middle(0) + shift, edges[1]))
     for texts, stream, x, anchor in (
         (left, about.queries, edges[0] - 8, "end"),
         (right, about.keys, edges[1] + 8, "start"),
@@ -211,6 +211,18 @@ def head_drawing(
                 MARGIN + 66 * lane, drawing.height - 18, f"head {number}", size=13, colour=COLOURS[lane % len(COLOURS)]
             )
     return drawing
+
+
+def _draw_lines(
+    drawing: Drawing, shares: list[list[float]], one: int | None, colour: str, frame: tuple[float, float, float]
+) -> None:
+    """A line for each share, of `one` query alone where it is given; frame: left edge, the first row, right edge."""
+    left, top, right = frame
+    for i, row in enumerate(shares):
+        for j, share in enumerate(row):
+            if share >= FAINT and one in (None, i):
+                width, opacity = 0.7 + 3.3 * share, 0.1 + 0.9 * share**0.75
+                drawing.curve(left, top + ROW * i, right, top + ROW * j, colour, width=width, opacity=opacity)
 
 
 def matrix_drawing(
