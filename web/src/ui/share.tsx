@@ -45,7 +45,7 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
       <button class="quiet worded" ref={button} popovertarget="share"><Icon name="share" />Share</button>
       <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={() => placeBelow(menu.current, button.current)}>
         <p>To send</p>
-        <button disabled={nothing} onClick={() => act(view("card.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Card: the finding, the picture, the text (PNG)</button>
+        <button disabled={nothing} onClick={() => act(view("card.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Card: the finding, the view, the text (PNG)</button>
         {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file, to send</button>}
         <p>What is on screen</p>
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
