@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from glassformer.files.lazy import imported
 from glassformer.reports.kinds import is_report
 from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address
 from glassformer.runs.folder import CONFIG, iterate_runs
-from glassformer.runs.unfinished import part_of
 
 DATA_FILE = re.compile(r".+\.(csv|tsv|jsonl|ndjson|json|parquet|conllu?|txt)(\.gz)?", re.IGNORECASE)
 STUDY, SEARCH = "study.json", "trials.json"
+
+
+def _part_of(path: str) -> str:
+    """What an unfinished study or search at a path consists of."""
+    return str(imported("glassformer.runs.unfinished:part_of")(Path(path)))  # whose module computes
 
 
 class Place(NamedTuple):
@@ -37,9 +42,9 @@ PLACES = (
           "glassformer.cli.look_documents:look_at_store"),
     Place("a run", lambda x: (Path(x) / CONFIG).is_file(), "glassformer.cli.look_reports:look_at_run",
           has_model=True),
-    Place("a study", lambda x: (Path(x) / STUDY).is_file() or part_of(Path(x)) == "cell",
+    Place("a study", lambda x: (Path(x) / STUDY).is_file() or _part_of(x) == "cell",
           "glassformer.cli.look_reports:look_at_study"),
-    Place("a search", lambda x: (Path(x) / SEARCH).is_file() or part_of(Path(x)) == "trial",
+    Place("a search", lambda x: (Path(x) / SEARCH).is_file() or _part_of(x) == "trial",
           "glassformer.cli.look_reports:look_at_search"),
     Place("a report", lambda x: is_report(Path(x)), "glassformer.cli.look_reports:look_at_report"),
     Place("a data file", lambda x: Path(x).is_file() and DATA_FILE.fullmatch(x) is not None,
