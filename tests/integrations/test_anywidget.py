@@ -15,6 +15,7 @@ import pytest
 import soundfile
 import torch
 
+from glassformer.errors import WeightsError
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
@@ -174,7 +175,7 @@ def test_a_page_that_cannot_be_made_is_said() -> None:
     assert head["failure"] == "OSError: the disk is gone" and not content
 
 
-def test_a_model_that_writes_nan_is_a_page_too(tmp_path: Path) -> None:
+def test_weights_that_are_nan_are_named(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, "bert")
     word_tokenizer(framed=True).save(str(folder / "tokenizer.json"))
     model = load(folder)
@@ -184,11 +185,10 @@ def test_a_model_that_writes_nan_is_a_page_too(tmp_path: Path) -> None:
     page = Look(SessionRuns(model.session_factory()), [TEXT])
     notebook = Notebook(page.live_page())
     notebook.first()
-    session = notebook.run()
-    row = {"s": session["id"], "map": "self", "layer": 0, "head": 0, "query": 2}
-    status, _, content = notebook.ask("/api/view/row", row)
-    assert status == 200 and np.isnan(decode(content).arrays["probs"]).all()
-    assert ">NaN<" in page.live_page().still() or ">nan<" in page.live_page().still()
+    _, _, content = notebook.ask("/api/runs", {})
+    assert "hold NaN" in content.decode() and "blocks.0.attn.qkv.weight" in content.decode()
+    with pytest.raises(WeightsError, match=r"hold NaN.*blocks\.0\.attn\.qkv\.weight"):
+        page.live_page().still()
     page.close()
 
 

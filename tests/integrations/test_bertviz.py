@@ -67,7 +67,7 @@ def test_what_is_no_model_is_said(model: Model) -> None:
     with pytest.raises(DataError, match=r"the model is 'minilm'; give a loaded model"):
         bertviz.show("minilm", "bert", None, "time flies")  # type: ignore[arg-type]
     with pytest.raises(
-        UnknownOptionError, match=r"look\(…\) takes no 'display_mode'; it is theme= here; allowed: view, "
+        UnknownOptionError, match=r"look\(…\) takes no 'display_mode'; it is theme= here; allowed: lesson, view, "
     ):
         model.look("time flies", display_mode="light")
     with pytest.raises(UnknownOptionError, match="takes no 'veiw'; nearest: 'view'"):

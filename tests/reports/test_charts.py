@@ -126,7 +126,7 @@ def test_a_text_of_megabytes_is_whole() -> None:
 def test_a_page_carries_the_programs_that_it_uses() -> None:
     with made_by(["glassformer", "compare", "a"]):
         with_series, without = report_page(Sizes()), report_page(Plain())
-    assert "uplot" in unpacked(with_series) and "uplot" not in unpacked(without)
+    assert "u-over" in unpacked(with_series) and "u-over" not in unpacked(without)
     assert "trade-off" in unpacked(without) and "axisName" not in unpacked(report_page(Bare()))
     with_rows = unpacked(report_page(Rows()))
     for program in ("glassformerRows=", "glassformerMatrix="):
