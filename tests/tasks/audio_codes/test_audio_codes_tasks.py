@@ -78,7 +78,7 @@ def trained(folder: Path, codec: str, task: str) -> tuple[Model, Any]:
     made = config(folder, codec, task)
     trainer = make_trainer(made)
     result = trainer.train()
-    assert next_commands(made, trainer, evaluated=True)[0] == f"glassformer listen {folder}"
+    assert next_commands(made, trainer)[0] == f"glassformer listen {folder}"
     assert {"loss", "window_perplexity", "window_bits"} <= set(result.metrics)
     assert result.metrics["loss"] < math.log(16)
     return glassformer.load(folder, strict=True, offline=True), result
