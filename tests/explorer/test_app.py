@@ -146,8 +146,8 @@ def test_the_page_is_a_download(client: Client) -> None:
     answer = client.get("page", s=client.session()["id"])
     assert answer.status == 200
     assert answer.headers["content-disposition"].startswith('attachment; filename="glassformer-')
-    # of two layers: overview and exact numbers; of 3 levels: neighbours; places; the coloured words of its answer; masks;
-    # and what the tour leaves out
+    # of two layers: overview and exact numbers; of 3 levels: neighbours; places; the coloured words of its answer;
+    # masks; and what the tour leaves out
     assert answer.body.count(b'class="frame"') == 11
 
 
