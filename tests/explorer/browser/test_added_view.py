@@ -90,6 +90,7 @@ def test_the_view_of_the_docs(
         one.page.goto("about:blank")
         one.goto(look, view=NAME, **{"c.order": "shortest"})
         one.wait_for_announcement("asks for order “shortest”, which is not here: showing text")
+        page.wait_for_selector(".data-table")
         assert shown(page) == inside
     saved = tmp_path / "page.html"
     model.look(text, view=NAME, html=saved)
