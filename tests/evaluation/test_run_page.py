@@ -22,13 +22,19 @@ from tests.evaluation.judged_run import classified, report, write_run
 from tests.runs.run_folders import make_run
 
 
-def test_a_run_has_a_page_with_its_rows_where_it_was_evaluated(tmp_path: Path) -> None:
+def evaluated_run(folder: Path) -> Path:
+    """A run that ended after ten steps, and whose rows were evaluated."""
     records = classified()
     rows = [{"text": record.row["text"], "label": record.label} for record in records]
-    mood = write_run(tmp_path / "runs" / "mood", "classify", rows, records, ["anger", "joy", "love"])
-    with EventLog(event_log_path(mood)) as log:
+    run = write_run(folder, "classify", rows, records, ["anger", "joy", "love"])
+    with EventLog(event_log_path(run)) as log:
         log.write("begin", steps=10, options={})
         log.write("end", steps=10)
+    return run
+
+
+def test_a_run_has_a_page_with_its_rows_where_it_was_evaluated(tmp_path: Path) -> None:
+    mood = evaluated_run(tmp_path / "runs" / "mood")
     make_run(tmp_path / "runs" / "new")
     each = FolderPages(tmp_path / "runs")
     verdict, errors, *_ = each.pages("run/mood/run")
@@ -50,12 +56,7 @@ def test_a_run_has_a_page_with_its_rows_where_it_was_evaluated(tmp_path: Path) -
 
 
 def test_a_run_at_the_end_of_a_cell_is_its_page(tmp_path: Path) -> None:
-    records = classified()
-    rows = [{"text": record.row["text"], "label": record.label} for record in records]
-    mood = write_run(tmp_path / "runs" / "mood", "classify", rows, records, ["anger", "joy", "love"])
-    with EventLog(event_log_path(mood)) as log:
-        log.write("begin", steps=10, options={})
-        log.write("end", steps=10)
+    mood = evaluated_run(tmp_path / "runs" / "mood")
     run = open_run(mood)
     page = run.live_page()
     assert isinstance(run.reports()[0], RunVerdict) and page.html().startswith("<!doctype html>")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from glassformer.core.embeddings import Embedding, SinusoidalSpec
+from glassformer.core.embeddings import SinusoidalSpec
 from glassformer.core.masks import AttentionPattern, Packing
 from glassformer.core.position_bias import BucketedBias, BucketedBiasSpec
 from glassformer.core.rotary import Rotary, RotarySpec
@@ -204,8 +204,7 @@ def own_patterns(
     patterns = {
         "mask": Pattern(own.pattern.keep(tokens, tokens), str(own.pattern) or "every token attends to every token")
     }
-    nodes = (node for _, node in session.network.named_nodes())
-    table: Any = next((node.positions for node in nodes if isinstance(node, Embedding)), None)
+    table: Any = getattr(session.network.text_embedding, "positions", None)
     if table is not None:
         count = min(tokens, len(table.weight) - table.offset) if hasattr(table, "weight") else tokens
         with torch.no_grad():

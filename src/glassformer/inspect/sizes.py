@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from glassformer.core.embeddings import Embedding, LearnedPositionsSpec
+from glassformer.core.embeddings import LearnedPositionsSpec
 from glassformer.core.stack import Stack
 from glassformer.inspect.summary import active_parameters
 from glassformer.models import FAMILIES, ConfigReader
@@ -105,7 +105,8 @@ def _size(name: str) -> Size:
     spec = family.spec(ConfigReader(preset.config))
     network = family.build_on_meta(spec, family.architectures[preset.config["architectures"][0]])
     stacks = [module for module in network.modules() if isinstance(module, Stack)]
-    embedding = next((module.spec for module in network.modules() if isinstance(module, Embedding)), None)
+    table = network.text_embedding
+    embedding = None if table is None else table.spec
     positions = None if embedding is None else embedding.positions
     return Size(
         name=name,

@@ -142,10 +142,14 @@ class Network(Node):
 
         Raises: UnsupportedError: the model reads no text.
         """
-        for _, node in self.named_nodes():
-            if isinstance(node, Embedding):
-                return node
-        raise UnsupportedError(f"this model reads {' and '.join(self.READS)}, no text")
+        if (embedding := self.text_embedding) is None:
+            raise UnsupportedError(f"this model reads {' and '.join(self.READS)}, no text")
+        return embedding
+
+    @property
+    def text_embedding(self) -> Embedding | None:
+        """The token embedding; None: the model reads no text."""
+        return next((node for _, node in self.named_nodes() if isinstance(node, Embedding)), None)
 
     def stacks(self) -> dict[str, Stack]:
         """The stacks of blocks by stream: text, image or sound; source and target of an encoder-decoder."""
