@@ -42,7 +42,22 @@ def test_a_page_of_one_run_says_what_it_reached(tmp_path: Path) -> None:
     assert one.finding.startswith("Best accuracy 0.875 at step 60.") and one.finding in unpacked(
         curves_page([read_run(folder)])
     )
-    assert TrainingCurves([read_run(folder)] * 2).finding == ""
+
+
+def test_a_page_of_several_runs_says_which_is_the_best(tmp_path: Path) -> None:
+    scores = {"a": 0.875, "b": 0.9, "c": 0.5}
+    for name, score in scores.items():
+        folder = write_run(tmp_path / name, options={"training": {"metric": "accuracy"}})
+        with EventLog(event_log_path(folder)) as log:
+            log.write("validation", step=60, metrics={"loss": 0.25, "accuracy": score}, best=True)
+    runs = [read_run(tmp_path / name) for name in scores]
+    assert TrainingCurves(runs).finding == (
+        "Highest validation accuracy: 0.9, of b at step 60; the next, a, has 0.875 at step 60."
+    )
+    assert TrainingCurves(runs, whole=False).finding == ""
+    assert "the next, a, has the same at step 60" in TrainingCurves([runs[0]] * 2).finding
+    unvalidated = write_run(tmp_path / "d", options={"training": {"metric": "loss"}})
+    assert TrainingCurves([*runs, read_run(unvalidated)]).finding == "", "of another metric, or none"
 
 
 def test_within_another_page_all_but_the_loss_and_the_main_metric_is_folded(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ errors      as `glassformer errors` has them  settings     of the training, fold
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -70,7 +70,9 @@ class RunVerdict(Display):
         return self.report.tables()
 
     def page_tables(self) -> list[Table]:
-        return self.report.page_tables()
+        """The main metric next to baselines; the others folded, as the rows below say more of the errors."""
+        first, *others = self.report.page_tables()
+        return [first, *(replace(table, folded=True) for table in others)]
 
     def remarks(self) -> list[str]:
         return self.report.remarks()

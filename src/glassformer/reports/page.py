@@ -48,7 +48,7 @@ MAX_LABEL_CHARACTERS = 300
 MAX_ARGUMENT_CHARACTERS = 300
 """Longest text shown in a command line; a longer one is shown as read from a file."""
 FOOT = """
-footer.made-by { margin-top: 2.5rem; font-size: 12px; opacity: 0.75; overflow-wrap: anywhere; }
+footer.made-by { margin-top: 2.5rem; font-size: 12px; overflow-wrap: anywhere; }
 footer.made-by code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 """
 

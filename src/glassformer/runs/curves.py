@@ -105,8 +105,10 @@ class TrainingCurves(Display):
 
     @property
     def finding(self) -> str:
-        """Of a single run, what happened in it; a page around it has said it."""
-        return verdict(self.runs[0]) if len(self.runs) == 1 and self.whole else ""
+        """What happened in a single run, or which of several has the best validation; a page around it has said it."""
+        if not self.whole:
+            return ""
+        return verdict(self.runs[0]) if len(self.runs) == 1 else best_of(self.runs)
 
     def charts(self) -> list[Series]:
         """The charts, the most important first; no more than a page has room for."""
@@ -410,6 +412,24 @@ def verdict(run: RunHistory, reported: str | None = None) -> str:
         reported: the main metric of a report next to it; where another chose the model, both are named
     """
     return " ".join(filter(None, [best_validation(run, reported), outcome(run)]))
+
+
+def best_of(runs: Sequence[RunHistory]) -> str:
+    """Which run has the best validation by the metric that all have, and which is next; empty: no such metric."""
+    metrics = {main_metric(run) for run in runs}
+    metric = next(iter(metrics)) if len(metrics) == 1 else None
+    if metric is None or any(run.best is None for run in runs):
+        return ""
+    higher = greater_is_better(metric)
+    reached = [(run.best_metrics().get(metric, math.nan), run) for run in runs]
+    if not all(math.isfinite(value) for value, _ in reached):
+        return ""
+    (best, first), (following, second), *_ = sorted(reached, key=lambda x: -x[0] if higher else x[0])
+    most = f"{'Highest' if higher else 'Lowest'} validation {metric}: {number(best)}"
+    value = "the same" if following == best else number(following)
+    return (
+        f"{most}, of {first.name} at step {first.best:,}; the next, {second.name}, has {value} at step {second.best:,}."
+    )
 
 
 def outcome(run: RunHistory) -> str:

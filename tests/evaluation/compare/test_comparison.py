@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from glassformer.evaluation.compare.compare import compare
@@ -69,3 +71,21 @@ def compared(*differences: Interval | None, higher: bool = True, values: tuple[f
 )
 def test_the_finding_names_the_best_and_whether_it_may_be_chance(result: Comparison, finding: str) -> None:
     assert result.finding == finding
+
+
+def test_the_finding_names_a_baseline_that_is_better_than_the_best_run() -> None:
+    def with_baseline(value: float, difference: Interval, first: float = 0.7) -> str:
+        result = compared(Interval(0.6 - first, -0.2, -0.05), values=(first, 0.6))
+        baseline = ComparedSystem(
+            name="bag of words", metrics={"f1": Interval(value)}, differences={"f1": difference}, seeds=0
+        )
+        return replace(result, systems=[*result.systems, baseline]).finding
+
+    assert with_baseline(0.8, Interval(0.1, 0.02, 0.18)).endswith(
+        " The baseline “bag of words” is better than a, by 0.10 [0.02, 0.18]."
+    )
+    assert with_baseline(0.71, Interval(0.01, -0.1, 0.12)).endswith("by 0.01 [-0.10, 0.12], which may be chance.")
+    assert "baseline" not in with_baseline(0.65, Interval(-0.05, -0.1, 0.0))
+    assert with_baseline(0.8, Interval(0.3, 0.2, 0.4), first=0.5).endswith(
+        " The baseline “bag of words” has a better one (0.80)."
+    ), "its difference to the best run is not known"

@@ -112,7 +112,7 @@ def test_charts_are_saved_as_pictures_and_tables_for_a_spreadsheet(tab: Tabs, st
     chart, table = page.locator("figure.card").first, page.locator("section.card").first
     with page.expect_download() as download:
         table.get_by_role("button", name="save for a spreadsheet").click()
-    assert download.value.suggested_filename == "accuracy.csv"
+    assert download.value.suggested_filename == "accuracy-2.csv", "the chart above it has the same title"
     download.value.save_as(tmp_path / "table.csv")
     with open(tmp_path / "table.csv", newline="") as file:
         head, *rows = csv.reader(file)

@@ -45,10 +45,11 @@ function Bar({ title, parts }: { title: string; parts: string[] }) {
 }
 
 function Reports({ data }: { data: PageData }) {
+  const rows = data.reports.findIndex(({ browser }) => browser);
   return (
     <>
-      {data.reports.map((report) => (
-        <Report report={report} titled={data.reports.length > 1} />
+      {data.reports.map((report, i) => (
+        <Report report={report} titled={data.reports.length > 1} onward={i === 0 && rows > 0 ? data.reports[rows] : undefined} />
       ))}
     </>
   );

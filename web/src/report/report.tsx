@@ -1,7 +1,7 @@
 /** A report: what was found in a sentence, charts, tables, texts, and remarks. */
 
 import { element } from "./dom";
-import { Grid, Long, TableCard, hasBars, scaleOf } from "./table";
+import { Grid, Long, TableCard, hasArrows, hasBars, scaleOf } from "./table";
 import type { MatrixData, ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
 
 /** What a bundle of its own draws, which is on pages that use it. */
@@ -35,7 +35,8 @@ export function barsHint(tables: TableData[]): string {
   const differ = scales.some((scale) => scale?.signed)
     ? " Two rows differ where the interval of their difference excludes zero (bold), even if their own intervals overlap."
     : "";
-  return `A dot is the value, the line its interval${dashed}.${differ}`;
+  const arrows = drawn.some(hasArrows) ? " An arrow is a baseline beyond the scale." : "";
+  return `A dot is the value, the line its interval${dashed}.${arrows}${differ}`;
 }
 
 function name(table: TableData): string {
@@ -79,7 +80,12 @@ function Passages({ passages }: { passages: PassagesData }) {
 /** A narrow table can be next to another; a list, and the first table with bars, of the main amount, are as wide as the page. */
 const narrow = (table: TableData, i: number): boolean => table.headings.length > 1 && table.headings.length <= 3 && !(i === 0 && hasBars(table));
 
-export function Report({ report, titled }: { report: ReportData; titled: boolean }) {
+/** Where a page goes on to the rows that a report is about: what was found in them leads there. */
+const Onward = ({ to }: { to: ReportData }) => (
+  <p class="onward"><button onClick={() => document.getElementById(`part-${to.title}`)?.scrollIntoView()}>{to.finding || to.title} <span aria-hidden="true">↓</span></button></p>
+);
+
+export function Report({ report, titled, onward }: { report: ReportData; titled: boolean; onward?: ReportData }) {
   const series = report.charts.filter((chart): chart is SeriesData => chart.type === "series");
   const tradeOffs = report.charts.filter((chart): chart is TradeOffData => chart.type === "trade-off");
   const matrices = report.charts.filter((chart): chart is MatrixData => chart.type === "matrix");
@@ -101,6 +107,7 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
       {titled && report.title && <h2 class="part" id={`part-${report.title}`}>{report.title}</h2>}
       {report.finding && <p class="finding"><Long text={report.finding} /></p>}
       {report.heading && <p class="heading"><Long text={report.heading} /></p>}
+      {onward && <Onward to={onward} />}
       <div class={series.length > 0 && tradeOffs.length > 0 ? "two-columns" : undefined}>
         {series.length > 0 && !searched && <SeriesCharts charts={series} />}
         {tradeOffs.length > 0 && <div class="cards">{tradeOffs.map((chart) => drawing(globalThis.glassformerTradeOff)(chart, Grid))}</div>}

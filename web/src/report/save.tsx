@@ -150,8 +150,12 @@ async function pictureOf(drawing: SVGElement): Promise<Blob> {
   return canvas.convertToBlob({ type: "image/png" });
 }
 
-/** The three buttons of a card. */
+/** The three buttons of a card. Files of cards that have one title, such as a chart and its table, are numbered. */
 const saves: MakeSaves = (title, rows, vector) => {
+  const named = (ending: string): string => {
+    const at = [...document.querySelectorAll<HTMLElement>(".saves")].filter((each) => each.dataset.title === title).indexOf(group);
+    return fileName(at > 0 ? `${title} ${at + 1}` : title, ending);
+  };
   const draw = () => {
     const card = group.closest<HTMLElement>(".card, .browser")!;
     card.classList.add("saving");
@@ -161,12 +165,12 @@ const saves: MakeSaves = (title, rows, vector) => {
     card.dispatchEvent(new Event("saved"));
     return drawing;
   };
-  const svg = () => download(fileName(title, "svg"), new Blob([new XMLSerializer().serializeToString(draw())], { type: "image/svg+xml" }));
-  const png = async () => download(fileName(title, "png"), await pictureOf(draw()));
-  const sheet = () => download(fileName(title, "csv"), new Blob([csv(rows())], { type: "text/csv" }));
+  const svg = () => download(named("svg"), new Blob([new XMLSerializer().serializeToString(draw())], { type: "image/svg+xml" }));
+  const png = async () => download(named("png"), await pictureOf(draw()));
+  const sheet = () => download(named("csv"), new Blob([csv(rows())], { type: "text/csv" }));
   const button = (name: string, words: string, act: () => unknown) => <button type="button" title={`${words[0].toUpperCase()}${words.slice(1)}`} aria-label={`${title}: ${words}`} onClick={() => void act()}>{name}</button>;
   const group: HTMLElement = element(
-    <span class="saves">
+    <span class="saves" data-title={title}>
       {button("PNG", "save as a picture", png)}
       {button("SVG", "save as a drawing", svg)}
       {button("CSV", "save for a spreadsheet", sheet)}

@@ -436,8 +436,9 @@ class Chart {
       const away = at !== null && line.markers && line.x[i] !== at ? ` (${this.data.x_label || "x"} ${number(line.x[i])})` : "";
       const low = line.low?.[i], high = line.high?.[i];
       const interval = finite(low) && finite(high) ? ` [${number(low)}, ${number(high)}]` : "";
-      value.textContent = line.x.length ? number(line.y[i]) + interval + away : "–";
-      if (this.shown.includes(line)) spoken.push(`${line.name} ${value.textContent}`);
+      const written = line.x.length ? number(line.y[i]) + interval + away : "–";
+      value.textContent = line.bars && at === null ? "" : written; // the last of bars is no result
+      if (this.shown.includes(line)) spoken.push(`${line.name} ${written}`);
     }
     const last = this.state.whole[1];
     this.plot.setAttribute("aria-valuenow", String(at ?? last));

@@ -10,6 +10,10 @@ const LONG = 2_000;
 /** Characters of a text up to which a narrow column of a phone holds it in few lines. */
 const SHORT = 40;
 const TICKS = 4;
+/** Characters of a word that is never broken: its column is as wide. */
+const WORD = 24;
+/** The longest interval is to take this share of a scale, for which baselines far away are left out of it. */
+const VISIBLE = 0.06;
 
 export interface Sorting {
   column: number;
@@ -61,11 +65,23 @@ export function scaleOf(table: TableData, column: number): Scale | null {
   const amounts = cells.filter((cell) => !cell.signed);
   const drawn = amounts.length > 0 ? amounts : cells;
   if (!drawn.some((cell) => finite(cell.value) && (finite(cell.low) || finite(cell.high)))) return null;
-  const [low, high] = intervalRange(drawn);
+  const [low, high] = rangeOf(table, column, drawn);
   const reference = table.reference === null ? undefined : table.rows[table.reference]?.[column];
   const signed = amounts.length === 0;
   const marked = signed ? 0 : typeof reference === "object" && finite(reference.value) ? reference.value : null;
   return { low, high, signed, reference: marked, fromZero: false, longest: longest(cells) };
+}
+
+/** The range of a column, without baselines so far away that no interval could be seen. */
+function rangeOf(table: TableData, column: number, drawn: IntervalCell[]): [number, number] {
+  const [low, high] = intervalRange(drawn);
+  const visible = drawn.some((cell) => finite(cell.low) && finite(cell.high) && cell.high - cell.low >= VISIBLE * (high - low));
+  const baselines = table.baselines.map((i) => table.rows[i][column]).filter((cell): cell is IntervalCell => drawn.includes(cell as IntervalCell) && finite((cell as IntervalCell).value));
+  if (visible || baselines.length === 0 || drawn.length < 3) return [low, high];
+  const others = drawn.filter((cell) => !baselines.includes(cell)), home = others.length ? intervalRange(others) : [0, 0];
+  const away = ({ value }: IntervalCell) => Math.abs((value as number) - (home[0] + home[1]) / 2);
+  const furthest = baselines.reduce((most, cell) => (away(cell) > away(most) ? cell : most));
+  return rangeOf(table, column, drawn.filter((cell) => cell !== furthest));
 }
 
 const longest = (cells: IntervalCell[]): string => cells.reduce((most, { text }) => (text.length > most.length ? text : most), "");
@@ -78,10 +94,20 @@ const largest = (table: TableData): number => amountsOf(table).reduce((most, { v
 const wide = (scale: Scale, length: number): string => `${((100 * length) / (scale.high - scale.low)).toFixed(2)}%`;
 const across = (scale: Scale, x: number): string => wide(scale, x - scale.low);
 
+/** Whether a value is so far away that its scale leaves it out. */
+const beyond = ({ value }: IntervalCell, { low, high }: Scale): boolean => finite(value) && (value < low || value > high);
+
+/** Whether an arrow stands for a bar of a table. */
+export const hasArrows = (table: TableData): boolean => table.headings.some((_, column) => {
+  const scale = scaleOf(table, column);
+  return scale !== null && table.rows.some((row) => typeof row[column] === "object" && (row[column] as IntervalCell).signed === scale.signed && beyond(row[column] as IntervalCell, scale));
+});
+
 function Bar({ cell, scale }: { cell: IntervalCell; scale: Scale }) {
   if (!finite(cell.value)) return <svg aria-hidden="true" />;
   if (scale.fromZero) return <svg aria-hidden="true"><rect class="amount" y="20%" height="60%" width={across(scale, cell.value)} rx="2" /></svg>;
   const box = cell.box?.every(finite) ? cell.box.map((x) => x as number) : null;
+  if (beyond(cell, scale)) return <svg aria-hidden="true"><text class="beyond" x={cell.value < scale.low ? "0" : "100%"} y="50%">{cell.value < scale.low ? "◂" : "▸"}</text></svg>;
   const whole = finite(cell.low) && finite(cell.high); // one end that is not finite leaves out both
   const [start, end] = (whole ? [cell.low, cell.high] : [cell.value, cell.value]).map((x) => across(scale, x as number));
   return (
@@ -146,6 +172,24 @@ export function Long({ text }: { text: string }) {
   return shown as never;
 }
 
+/** A text cut where it may be broken: long words between the parts of a name. */
+export function partsOf(text: string): string[] {
+  const cut = "\uffff"; // which no text has
+  return text.replace(new RegExp(`\\S{${WORD + 1},}`, "g"), (word) => word.replace(/(?<=[_.:/,])(?=\p{L})/gu, cut)).split(cut);
+}
+
+/** A text of a cell. */
+function Words({ text }: { text: string }) {
+  if (text.length > LONG) return <Long text={text} />;
+  return <>{partsOf(text).flatMap((part, i) => (i > 0 ? [<wbr />, part] : [part]))}</>;
+}
+
+/** What a text needs of its column: room for several lines, or to be broken within words. */
+function shapeOf(text: string): string {
+  const unbroken = text.split(/[\s_.:/-]+/).some((word) => word.length > WORD);
+  return `${text.length > SHORT ? " is-long" : ""}${unbroken ? " is-unbroken" : ""}`;
+}
+
 /** The colour behind a cell, from -1 to 1; a table without negative ones has one hue. */
 function shade(table: TableData, row: number, column: number, signed: boolean): { background: string } | undefined {
   const value = table.shades?.[row]?.[column - 1];
@@ -179,8 +223,7 @@ function Chooser({ table, text }: { table: TableData; text: string }) {
 export function Row({ table, i, scales, signed }: { table: TableData; i: number; scales: (Scale | null)[]; signed: boolean }) {
   const cellOf = (cell: Cell, column: number) => {
     if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
-    const text = <Long text={textOf(cell)} />;
-    const long = textOf(cell).length > SHORT ? " is-long" : "";
+    const text = <Words text={textOf(cell)} />, long = shapeOf(textOf(cell));
     if (column === 0) return <th scope="row" class={long || undefined}>{table.chooses && globalThis.glassformerRows ? <Chooser table={table} text={textOf(cell)} /> : text}</th>;
     return (
       <td class={column < table.left ? `is-text${long}` : undefined} style={shade(table, i, column, signed)}>

@@ -13,6 +13,7 @@ const ROWS = 5;
 const COLUMNS = 6;
 const SIZE = 1000;
 const GAP_OF_TICKS = 0.14; // of the width, on a phone too
+const GAP_ON_PHONES = 0.11;
 const COLOURS = 8; // of the style sheet, as for lines
 const RADIUS = { least: 5, most: 13 };
 
@@ -67,6 +68,7 @@ const draw: DrawTradeOff = (data, Grid) => {
   const x = scaleOf(data.points.map((point) => point.x), data.x, COLUMNS);
   const y = scaleOf(data.points.map((point) => point.y), data.y, ROWS);
   const down = (value: number) => 1 - y.share(value);
+  const roomy = withRoom(x.ticks, x.share, GAP_ON_PHONES);
   const drawn = data.points.filter(
     (point) => finite(point.x.value) && finite(point.y.value) && (!data.x.log || point.x.value > 0) && (!data.y.log || point.y.value > 0),
   );
@@ -94,7 +96,7 @@ const draw: DrawTradeOff = (data, Grid) => {
           {x.ticks.map((tick) => (
             <>
               <line class="grid" x1={percent(x.share(tick))} x2={percent(x.share(tick))} y1="0" y2="100%" />
-              <text x={percent(x.share(tick))} y="100%" dy="18">
+              <text x={percent(x.share(tick))} y="100%" dy="18" class={roomy.includes(tick) ? undefined : "spare"}>
                 {number(tick)}
               </text>
             </>

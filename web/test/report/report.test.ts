@@ -8,7 +8,7 @@ import { reviewSheet } from "../../src/report/review";
 import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
 import { dashOf, markOf, spread, svgOf } from "../../src/report/series-drawing";
 import { savedAt, toldOf } from "../../src/report/steps";
-import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
+import { hasArrows, hasBars, numberOf, partsOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
 import { withAxes } from "../../src/report/unpack";
 import type { BrowserData, Cell, Choice, IntervalCell, LineData, SeriesData, TableData, TradeOffData } from "../../src/report/types";
@@ -80,6 +80,22 @@ test("a column of bars marks the value of the reference; amounts before differen
   assert.ok(hasBars(mixed) && !hasBars(table([["a", "1"]])));
   assert.match(barsHint([mixed]), /dashed line is the value of a/);
   assert.equal(barsHint([table([["a", "1"]])]), "");
+});
+
+test("a baseline so far away that no interval could be seen is an arrow at the end of the scale", () => {
+  const rows: Cell[][] = [["ours", interval(0.94, 0.93, 0.95)], ["near", interval(0.89, 0.88, 0.9)], ["most frequent", interval(0, 0, 0)]];
+  const far = table(rows, { baselines: [1, 2], reference: 0 });
+  assert.ok(scaleOf(far, 1)!.low > 0.8 && hasArrows(far));
+  assert.match(barsHint([far]), /An arrow is a baseline beyond the scale\./);
+  const two = table(rows.slice(0, 2), { baselines: [1], reference: 0 });
+  assert.ok(scaleOf(two, 1)!.low < 0.88 && !hasArrows(two) && !/arrow/.test(barsHint([two])), "what is compared is shown");
+  const runs = table(rows, { reference: 0 });
+  assert.ok(scaleOf(runs, 1)!.low <= 0 && !hasArrows(runs), "a run is never left out");
+});
+
+test("a name is broken between its parts, and only where it is long", () => {
+  assert.deepEqual(partsOf("precision_weighted, zero_division=0"), ["precision_weighted, zero_division=0"]);
+  assert.deepEqual(partsOf("of models/encoders/emotion_small.json"), ["of models/", "encoders/", "emotion_", "small.", "json"]);
 });
 
 test("cells are numbers where they look so", () => {

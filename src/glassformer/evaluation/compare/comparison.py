@@ -165,8 +165,24 @@ class Comparison(Report, kind="comparison"):
         size = (difference if difference.value > 0 else -difference).written(self.shown.get(self.metric, 3))
         chance = "" if difference.leaves_out_zero else ", which may be chance: the interval includes 0"
         if not difference.value:
-            return f"{first.name} and {other.name} have the same {self.metric}."
-        return f"{best.name} has a better {self.metric} than {worse.name}, by {size}{chance}."
+            return f"{first.name} and {other.name} have the same {self.metric}.{self._better_baseline(best)}"
+        better = f"{best.name} has a better {self.metric} than {worse.name}, by {size}{chance}."
+        return f"{better}{self._better_baseline(best)}"
+
+    def _better_baseline(self, best: ComparedSystem) -> str:
+        """The baseline with a better value than the best run, and by how much where that is known; "" = none."""
+        sign, digits = 1 if self.higher else -1, self.shown.get(self.metric, 3)
+        reached = {x.name: sign * x.metrics[self.metric].value for x in self.systems_with(self.metric)}
+        over = [x for x in self.systems if not x.seeds and reached.get(x.name, -math.inf) > reached[best.name]]
+        if not over:
+            return ""
+        one = max(over, key=lambda x: reached[x.name])
+        difference = one.differences.get(self.metric) if best is self.systems[0] else None
+        if difference is None or not math.isfinite(difference.value):
+            return f" The baseline “{one.name}” has a better one ({one.metrics[self.metric].value:.{digits}f})."
+        chance = "" if difference.leaves_out_zero else ", which may be chance"
+        size = (difference if difference.value > 0 else -difference).written(digits)
+        return f" The baseline “{one.name}” is better than {best.name}, by {size}{chance}."
 
     def _next_to_the_best_baseline(self, runs: Sequence[ComparedSystem]) -> str:
         """How the only run stands to the best of the others; "" = there is none, or it is not compared."""
