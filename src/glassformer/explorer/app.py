@@ -30,6 +30,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, json_errors
+from glassformer.explorer.lesson_views import lesson_views
 from glassformer.explorer.registry import has_report_views, openapi, request_of
 from glassformer.explorer.requests import (
     BranchRequest,
@@ -173,8 +174,17 @@ def _page(jobs: ViewJobs) -> Endpoint:
 def _session_page(jobs: ViewJobs, run: SessionRun) -> StandalonePage:
     """The page of a session, with the map of embeddings, the views that took time, and the similarity of its texts."""
     runs, corpus = jobs.runs, jobs.maps.corpus
-    readings = {each.key: each for each in [*similarity_readings(runs, run.texts), *run.readings.values()]}
-    return StandalonePage(run.result(), runs.facts, run.texts, readings=list(readings.values()), corpus=corpus)
+    shown, generated = lesson_views(jobs.scene(run.id))
+    readings = {each.key: each for each in [*similarity_readings(runs, run.texts), *shown, *run.readings.values()]}
+    return StandalonePage(
+        run.result(),
+        runs.facts,
+        run.texts,
+        generated=generated,
+        readings=list(readings.values()),
+        corpus=corpus,
+        lesson=runs.factory.lesson,
+    )
 
 
 def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:

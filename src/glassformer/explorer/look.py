@@ -16,6 +16,7 @@ from glassformer.explorer.describe import ModelFacts, check_view, opens_with_gen
 from glassformer.explorer.difference import difference_readings
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.lesson import read_lesson
+from glassformer.explorer.lesson_views import lesson_views
 from glassformer.explorer.registry import has_report_views, tabs
 from glassformer.explorer.server import Explorer, LocalPage, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
@@ -285,17 +286,22 @@ class Look(LocalPage, InNotebook):
                 start=start,
                 command=command,
             )
+        run = self.run
+        session = run.result()
+        shown, generated = lesson_views(self.explorer.jobs.scene(run.id))
         return StandalonePage(
-            self.session,
+            session,
             self.explorer.runs.facts,
             self.texts,
             layers=layers,
             cap_bytes=cap_bytes,
             first=first,
             start=start,
+            generated=generated,
             readings=[
+                *shown,
                 *similarity_readings(self.explorer.runs, self.texts),
-                *difference_readings(self.explorer.runs, self.session),
+                *difference_readings(self.explorer.runs, session),
             ],
             corpus=self.explorer.maps.corpus,
             projections=self._projections,

@@ -64,15 +64,17 @@ def default_readings(session: Session, *, wanted: str | None, has: Collection[st
     return [read(session, name, VIEWS[name].request()) for name in asked]
 
 
-def quick_readings(session: Session, *, wanted: str | None = None) -> list[Reading]:
+def quick_readings(session: Session, *, wanted: str | None = None, has: Collection[str] = ()) -> list[Reading]:
     """What a saved page contains by default: lens and attribution of the model's own output, where they are quick.
 
     Args:
         wanted: the view that the page opens with, which is read however long it takes
+        has: the views that the page holds already
     """
     return [
         read(session, view, VIEWS[view].request())
         for view in PASSES
+        if view not in has
         if view == wanted or (_is_quick(session, view) and _answers(session, view))
     ]
 

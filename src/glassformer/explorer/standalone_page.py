@@ -18,7 +18,6 @@ import json
 import zlib
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from glassformer.explorer.describe import ModelFacts, describe, session_id, with
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.lesson import Lesson
+from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import PASSES, default_readings, quick_readings, read
 from glassformer.explorer.registry import Reading, frame_of
@@ -122,17 +122,6 @@ STYLE = '<link rel="stylesheet" href="/static/app.css">'
 SCRIPT = element("script", type="module", src="/static/served.js")
 
 Progress = Callable[[int, int], None]
-
-
-STATE: dict[str, dict[str, str]] = {
-    "lens": {"target": "r.follow"},
-    "attribution": {name: f"r.{name}" for name in ("target", "at", "against")},
-    "sweep": {
-        **{"map": "map", "position": "q"},
-        **{name: f"p.{name}" for name in ("kind", "mode", "other", "direction", "align", "target", "against")},
-    },
-}
-"""View → the fields of its request, and their names in the URL of a page that opens with it."""
 
 
 def reading_page(facts: ModelFacts, session: Session, own: Reading) -> StandalonePage:
@@ -255,19 +244,21 @@ class StandalonePage:
         """What a page contains by default, of views that it has nothing of."""
         start = dict(parse_qsl(self.start))
         has, view = {reading.view for reading in self.readings}, start.get("view")
-        quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
+        quick = quick_readings(self.session, wanted=view, has=has) if self.facts.reads else []
         quick += default_readings(self.session, wanted=view, has=has)
         if "tour" not in has:
-            quick += self._played()
+            quick += self._played(has | {reading.view for reading in quick})
         if "sweep" in has:
             return quick
         name = start.get("map") or self._opening_map
         return [*quick, *quick_sweeps(self.session, name, wanted=view == "patch")]
 
-    def _played(self) -> list[Reading]:
-        """The lesson, and what its steps leave out; a page without a generated text has no view of one."""
-        writes = self.facts.can_generate and self.generated is not None
-        played = tell(self.session, replace(self.facts, can_generate=writes), self.lesson)
+    def _played(self, has: set[str]) -> list[Reading]:
+        """The lesson, and what its steps leave out. The tour goes around views of which the page holds nothing."""
+        missing = {"generate"} if self.generated is None else set()
+        if self.lesson is None:
+            missing |= {view for view in PASSES if view not in has}
+        played = tell(self.session, self.facts, self.lesson, missing=missing)
         asked = [step.without for step in played.steps if step.without is not None]
         without = [read(self.session, "without", WithoutRequest(**request)) for request in asked]
         return [Reading("tour", {}, frame_of("tour", played)), *{each.key: each for each in without}.values()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,26 +117,32 @@ def tour(scene: Scene) -> LessonRun:
     return tell(scene.session, scene.runs.facts, scene.runs.factory.lesson)
 
 
-def tell(session: Session, facts: ModelFacts, lesson: Lesson | None = None) -> LessonRun:
+def tell(
+    session: Session, facts: ModelFacts, lesson: Lesson | None = None, *, missing: Collection[str] = ()
+) -> LessonRun:
     """A lesson with the numbers of a pass.
 
     Args:
         lesson: None = the explorer's tour
+        missing: views that the page does not have, though the model does
     Raises: DataError: a step whose place, fact or component is not there, with the step: `steps[0]`.
     """
     lesson = (lesson or read_lesson("tour")).of(session)
     link, steps = opening_link(session), []
+    has = [
+        name for name in views_of(facts) if name not in missing and (name != "similarity" or len(session.texts) == 2)
+    ]
     for number, part in enumerate(lesson.steps):
         if part.needs is not None and (part.needs == "answer") == (answer(session) is None):
             continue
         try:
-            steps.append(_step(session, facts, link, part))
+            steps.append(_step(session, has, link, part))
         except (ConfigError, DataError, UnsupportedError) as error:
             raise DataError(f"lesson {lesson.title!r}: steps[{number}]: {error}") from error
     return LessonRun(lesson=lesson.title, model=facts.name, texts=list(session.texts), steps=steps)
 
 
-def _step(session: Session, facts: ModelFacts, link: OpeningLink, part: LessonPart) -> TourStep:
+def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonPart) -> TourStep:
     here = PassFacts(session, link, part.place)
     others = {name: PassFacts(session, link, number.place) for name, number in part.numbers.items()}
 
@@ -148,7 +154,7 @@ def _step(session: Session, facts: ModelFacts, link: OpeningLink, part: LessonPa
     formula: list[Run] = [] if part.formula is None else [("pre", filled(part.formula, value))]
     components = [filled(component, value) for component in part.without]
     _check_components(session, components)
-    pairs = {"view": _view(part.views, facts, session), **here.address} | {
+    pairs = {"view": _view(part.views, has), **here.address} | {
         name: filled(text, value) for name, text in part.options.items()
     }
     return TourStep(
@@ -162,9 +168,8 @@ def _step(session: Session, facts: ModelFacts, link: OpeningLink, part: LessonPa
     )
 
 
-def _view(views: Sequence[str], facts: ModelFacts, session: Session) -> str:
-    """The first of some views that the model has. Raises: UnsupportedError: none."""
-    has = [name for name in views_of(facts) if name != "similarity" or len(session.texts) == 2]
+def _view(views: Sequence[str], has: Sequence[str]) -> str:
+    """The first of some views that there is. Raises: UnsupportedError: none."""
     for view in views:
         if view in has:
             return view

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,22 @@ LESSON = {
         },
     ],
 }
+
+
+SHOWN = {
+    "generate": ".gen-foot .hint",
+    "patch": ".patch-picture",
+    "lens": ".lens-grid",
+    "attribution": ".attr-words",
+    "masks": ".masks-small",
+    "quantisation": ".quant-body",
+    "difference": ".diff-body",
+    "neuron": ".neuron-z canvas",
+}
+"""What is on screen where a view has its numbers."""
+
+ABSENT = re.compile("This page holds (no|one writing)|is not in this page")
+"""What a page says that lacks something."""
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +126,38 @@ def test_the_sliders_follow_the_options_of_a_step(tab: Callable[..., Tab], model
         page.get_by_role("button", name="Back").click()
         page.get_by_role("heading", name="1. As it is").wait_for()
         page.wait_for_function("(it) => it.value === '1'", arg=temperature.element_handle())
+
+
+def test_a_saved_lesson_holds_what_each_of_its_steps_shows(tab: Callable[..., Tab], tmp_path: Path) -> None:
+    """Whatever the options of a step ask of its view: a page has no model to compute it later."""
+    views: list[tuple[str, dict[str, str]]] = [
+        ("generate", {"at": "1"}),
+        ("generate", {"g.temperature": "0.5", "at": "2"}),
+        ("patch", {}),
+        ("patch", {"p.kind": "attention", "p.mode": "mean"}),
+        ("patch", {"p.mode": "swap", "p.other": "today the key near the cabinet", "p.align": "end"}),
+        ("lens", {"r.follow": "3"}),
+        ("attribution", {"r.target": "are"}),
+        ("masks", {"c.pattern": "band"}),
+        ("quantisation", {"c.bits": "4", "c.zero": "affine"}),
+        ("difference", {"c.other": "today the key near the cabinet"}),
+        ("neuron", {}),
+    ]
+    steps = [
+        {"title": view, "text": "-", "view": view, "options": options, "layer": 1, "head": 0, "query": "cabinet"}
+        for view, options in views
+    ]
+    lesson = parse(Lesson, {"title": "Mine", "texts": [TEXT], "steps": steps})
+    model = glassformer.load("package:glassformer/checkpoints/agreement")
+    with Look(SessionRuns(replace(model.session_factory(), lesson=lesson)), [TEXT], InitialView(tour=1)) as look:
+        look.save(tmp_path / "lesson.html")
+    for first in (1, 2):  # also where a link opens the step that asks for other options than the text was written with
+        one = tab(reduced_motion="reduce")
+        page = one.page
+        page.goto(f"{(tmp_path / 'lesson.html').as_uri()}#tour={first}")
+        for number, (view, _) in enumerate(views[first - 1 :], first):
+            page.get_by_role("heading", name=f"{number}. {view}").wait_for()
+            page.wait_for_selector(f"#tab-{view}[aria-selected=true]")
+            page.locator(SHOWN[view]).first.wait_for()
+            assert page.get_by_text(ABSENT).count() == 0, number
+            page.get_by_role("button", name="Next" if number < len(views) else "Done", exact=True).click()

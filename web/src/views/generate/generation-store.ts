@@ -132,8 +132,9 @@ export class GenerationStore {
       this.unavailable.value = null;
       this.attention.reset();
     });
-    const useDefaultPrompt = props.transport.host === "page" || session.model.modality !== null;
-    await this.consumeStream({ prompt: useDefaultPrompt ? null : session.texts[0], options });
+    const inPage = props.transport.host === "page";
+    const told = inPage && props.state.peek().tour !== null; // a step of a lesson moves the sliders over the text that the page holds
+    await this.consumeStream({ prompt: inPage || session.model.modality !== null ? null : session.texts[0], options: told ? {} : options });
     if (path.length && this.trace.peek() && !this.problem.peek()) await this.followPath(path);
   }
 
