@@ -135,6 +135,18 @@ def test_a_server_that_a_notebook_asks_for_prints_no_token(
         assert look.address in printed and "token=" not in printed and Client(look).token not in printed
 
 
+@pytest.mark.parametrize(("browser", "says"), [(True, "The page is open in your browser"), (False, "print .url of")])
+def test_a_shell_of_ipython_without_a_kernel_is_told_in_a_sentence(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, browser: bool, says: str, capsys: Any
+) -> None:
+    """In a terminal, or bare: what IPython prints may be kept, in a history or a log."""
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=SimpleNamespace))  # type: ignore[arg-type]
+    with models["bert"].look("time flies", browser=browser) as look:
+        (line,) = capsys.readouterr().out.splitlines()
+        assert says in line and look.address in line and Client(look).token not in line + repr(look)
+
+
 def test_a_decoder_writes_in_its_file_and_in_a_notebook(models: dict[str, Model], tmp_path: Path) -> None:
     models["gpt2"].look("time flies", html=tmp_path / "page.html")
     page = Reader((tmp_path / "page.html").read_text("utf-8"))

@@ -58,7 +58,7 @@ def test_they_part_where_the_first_block_with_other_weights_is() -> None:
     assert float(same.distance.max()) == float(same.heads.max()) == float(same.shifts.abs().max()) == 0.0
     assert same.first() is None
     levels, heads = found.tables()
-    assert [row[0] for row in levels.rows] == ["the embedding", *(f"layer {i}" for i in range(a.maps["self"].layers))]
+    assert [row[0] for row in levels.rows] == ["embedding", *(f"layer {i}" for i in range(a.maps["self"].layers))]
     assert len(heads.rows) == min(10, found.heads.numel())
 
 

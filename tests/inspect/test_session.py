@@ -449,3 +449,14 @@ def test_attention_of_nan_is_refused_with_the_weights_that_hold_it() -> None:
             WeightsError, match=f"queries, keys and values .* hold NaN, because 1 parameters do: {sick}"
         ):
             read()
+
+
+def test_vectors_of_nan_are_refused_with_the_weights_that_hold_it() -> None:
+    network, sick = network_of("bert"), "blocks.1.ffn.down.bias"
+    with torch.no_grad():
+        network.get_parameter(sick)[0] = torch.nan
+    session = Session(network, reading_of("bert"))
+    assert session.states(1).isfinite().all()  # before the damage
+    for read in (lambda: session.states(2), session.norms):
+        with pytest.raises(WeightsError, match=f"vectors .* 'layer 1' hold NaN, because 1 parameters do: {sick}"):
+            read()

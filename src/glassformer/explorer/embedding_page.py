@@ -16,6 +16,7 @@ from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.options import ProjectionOptions
 from glassformer.inspect.embeddings.projection import Check, Progress
 from glassformer.inspect.embeddings.word_study import WordStudy
+from glassformer.inspect.numbers import map_level_names
 from glassformer.inspect.session import Session
 from glassformer.reports.report import plain
 
@@ -165,11 +166,10 @@ def session_map(session: Session, stream: str) -> PageMap:
     layers = len(session.stream_taps(stream))
     tokens = session.streams[stream]
     states = np.stack([session.states(layer, stream).float().numpy(force=True) for layer in range(layers)])
-    names = ["embeddings", *(f"layer {layer}" + " (output)" * (layer == layers - 1) for layer in range(1, layers))]
     text = " ".join(token.text for token in tokens)
     starts = np.cumsum([0, *(len(token.text) + 1 for token in tokens)]).tolist()
     embedding_map = EmbeddingMap(
-        tuple(names),
+        tuple(map_level_names(layers)),
         states,
         [{"sentence": 0, "position": i, "form": token.text, "text": text} for i, token in enumerate(tokens)],
         ["special" if token.special else f"text {(token.segment or 0) + 1}" for token in tokens],

@@ -24,6 +24,7 @@ from glassformer.core.quantised import count_weights
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
+from glassformer.inspect.numbers import level_names
 from glassformer.inspect.opening import findings, link_sentence
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
@@ -433,7 +434,7 @@ class PassFacts:
         return [(self._prediction[0](number), f"{share:.1%}", share) for number, share in pairs]
 
     def _by_layer(self, first: Sequence[Tensor] | Tensor, second: Sequence[Tensor] | Tensor) -> list[Item]:
-        names = ["start", *(f"layer {layer}" for layer in range(len(first) - 1))]
+        names = level_names(len(first))
         cosines = [_cosine(a, b) for a, b in zip(first, second, strict=True)]
         return [(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(names, cosines, strict=True)]
 

@@ -159,9 +159,14 @@ def has_display() -> bool:
 
 def in_notebook() -> bool:
     """Whether this process is the kernel of a notebook, whose output is saved with it."""
-    ipython, marimo = sys.modules.get("IPython"), sys.modules.get("marimo")
-    in_jupyter = getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
-    return in_jupyter or (marimo is not None and marimo.running_in_notebook())
+    marimo = sys.modules.get("marimo")
+    return getattr(_ipython(), "kernel", None) is not None or (marimo is not None and marimo.running_in_notebook())
+
+
+def _ipython() -> Any:
+    """The shell of IPython that runs this process, in a terminal, in a notebook or bare; None = there is none."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
 
 
 def open_browser(address: str) -> bool:
@@ -238,14 +243,18 @@ class LocalPage:
         atexit.register(self.close)
 
     def show(self, browser: bool | None = None) -> None:
-        """Print the address, and open a browser on it. In a notebook, which is saved, without its access token.
+        """Open a browser on the page, and print where it is: without the access token in IPython, which keeps output.
 
         Args:
             browser: None = where there is a display.
         """
         opened = (has_display() if browser is None else browser) and open_browser(self.url)
-        shown = f"{self.address} (.url has the address with its access token)" if in_notebook() else self.url
-        print(f"{'opened' if opened else 'open'} {shown}", flush=True)
+        if _ipython() is None and not in_notebook():
+            print(f"{'opened' if opened else 'open'} {self.url}", flush=True)
+        elif opened:
+            print(f"The page is open in your browser, served at {self.address} until .close().", flush=True)
+        else:
+            print(f"The page is served at {self.address}: to open it, print .url of this object.", flush=True)
         if (hint := remote_hint(self.port)) is not None:
             print(hint, flush=True)
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError
+from glassformer.inspect.numbers import level_names
 from glassformer.inspect.overview import CELLS, THUMBNAIL
 from glassformer.inspect.tokens import Token
 from glassformer.reports.charts import Series, SeriesLine
@@ -97,7 +98,8 @@ class PassDifference(Report, kind="pass-difference"):
         level, token = place
         words = " / ".join(dict.fromkeys(self.queries[token]))
         share = float(self.distance[level, token])
-        return f"They part at {self.levels[level]}, at {words!r}: its vector differs by {share:.1%} of its length."
+        where = self.levels[level] if level else "the embedding"
+        return f"They part at {where}, at {words!r}: its vector differs by {share:.1%} of its length."
 
     def strongest(self) -> str:
         """The head that differs most, in a sentence."""
@@ -189,7 +191,7 @@ def difference(
         queries=_texts(queries, a.streams[about.queries], b.streams[about.queries]),
         keys=_texts(keys, a.streams[about.keys], b.streams[about.keys]),
         left_out=(len(a.streams[about.queries]) - len(queries), len(b.streams[about.queries]) - len(queries)),
-        levels=["the embedding", *(f"layer {i}" for i in range(len(vectors) - 1))],
+        levels=level_names(len(vectors)),
         distance=torch.stack([(y - x).norm(dim=-1) for x, y in vectors]).div(lengths).float(),
         length=torch.stack([y.norm(dim=-1) for _, y in vectors]).div(lengths).sub(1).float(),
         heads=heads,

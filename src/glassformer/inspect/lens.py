@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError
 from glassformer.files.schema import refuse_unknown
+from glassformer.inspect.numbers import level_names
 from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
 from glassformer.inspect.tokens import Token
 from glassformer.models import Network, eval_mode
@@ -113,7 +114,7 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
     @property
     def rows(self) -> list[str]:
         """The names of the rows."""
-        return ["embedding", *(f"layer {layer}" for layer in range(len(self.ids) - 1))]
+        return level_names(len(self.ids))
 
     def top(self, row: int, column: int) -> list[tuple[str, float]]:
         """The most likely outputs of a cell, with their probabilities."""

@@ -1,4 +1,4 @@
-"""Numbers of layers, heads and neurons as they are typed: `3,6`, `0-6`, `4.9`, `4.9,5.*`; counted from 0."""
+"""Numbers of layers, heads and neurons as they are typed: `3,6`, `0-6`, `4.9`, `4.9,5.*`; counted from 0; and names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ import re
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
+
+
+def level_names(count: int) -> list[str]:
+    """The levels of vectors by name: `embedding`, which enters the first layer, then `layer 0`, which leaves it, …"""
+    return ["embedding", *(f"layer {layer}" for layer in range(count - 1))][:count]
+
+
+def map_level_names(count: int) -> list[str]:
+    """The same on a map of vectors, where the last is the model's output."""
+    *names, last = level_names(count)
+    return [*names, f"{last} (output)"]
 
 
 def parse_layers(text: str) -> list[int]:

@@ -29,6 +29,7 @@ from glassformer.inspect.difference import PassDifference, difference
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
+from glassformer.inspect.numbers import level_names
 from glassformer.inspect.outputs import OutputNames, check_numbers
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patch
@@ -233,15 +234,21 @@ class Session(Display):
     def states(self, layer: int, stream: str | None = None) -> Tensor:
         """Hidden states: the residual stream that enters block `layer`; at the number of layers, the output. [T, D]
 
-        Raises: DataError: there is no such stream or layer.
+        Raises: DataError: there is no such stream or layer. WeightsError: they hold NaN or infinity.
         """
-        taps = self._stream_taps[_check_name("stream", stream, self._stream_taps)]
+        taps = self.stream_taps(stream)
         _check_number("layer", layer, len(taps))
-        return self._states[taps[layer]][0]
+        states = self._states[taps[layer]][0]
+        check_numbers((states,), f"the vectors of the level {level_names(len(taps))[layer]!r}", self.network)
+        return states
 
     def norms(self, stream: str | None = None) -> Tensor:
-        """Length (L2 norm) of each token's vector in the residual stream, at every layer. [L + 1, T]"""
-        return torch.stack([self._states[tap][0].float().norm(dim=-1) for tap in self.stream_taps(stream)])
+        """Length (L2 norm) of each token's vector in the residual stream, at every layer. [L + 1, T]
+
+        Raises: DataError: there is no such stream. WeightsError: a vector holds NaN or infinity.
+        """
+        levels = range(len(self.stream_taps(stream)))
+        return torch.stack([self.states(level, stream).float().norm(dim=-1) for level in levels])
 
     def lens(self, **options: Unpack[LensOptions]) -> Lens:
         """Logit lens: the model's head read at every layer; the last row is the model's own output.

@@ -106,11 +106,20 @@ def test_seeds_as_they_are_typed(text: str, numbers: list[int]) -> None:
     assert parse_seeds(text) == numbers
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1,1", "a", "1,a", "1.5", ",", "99999999", "³", "9" * 5_000])
+@pytest.mark.parametrize("text", ["", "-1", "1,1", "a", "1,a", "1.5", ",", "³", "9" * 5_000])
 def test_what_are_no_seeds(text: str) -> None:
     with pytest.raises(ConfigError, match="give how many") as caught:
         parse_seeds(text)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("text", ["0", "00", "1001", "99999999"])
+def test_a_number_alone_is_how_many_seeds_and_the_message_says_so(text: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"'{text}': a number alone is how many seeds, 1 to 1,000; .* {int(text)},$"
+    ) as caught:
+        parse_seeds(text)
+    assert parse_seeds(str(caught.value).rpartition(" ")[2]) == [int(text)]
 
 
 def test_latencies_are_summed() -> None:
@@ -139,7 +148,7 @@ def test_one_command_for_several_seeds(config: Path, tmp_path: Path, capsys: pyt
     code, out, _ = typed(capsys, "compare", run / "seed-0", run)
     assert code == 0 and "run" in out
     for more, message in (
-        (("0", "--lr", "1"), "give how many"),
+        (("0", "--lr", "1"), "a number alone is how many seeds"),
         (("0,", "--lr", "1"), "another configuration"),
     ):
         code, _, err = typed(capsys, *words, *more)

@@ -40,7 +40,8 @@ def test_another_text(tab: Tabs, words: Look, models: dict[str, Model], check: C
     found = model.inspect(TEXT).difference(model.inspect(OTHER))
     level, token = found.first() or (0, 0)
     sentence = page.locator(".diff-sentence").inner_text()
-    assert sentence.startswith(f"The texts part at {found.levels[level]}, at “{' / '.join(found.queries[token])}”")
+    where = found.levels[level] if level else "the embedding"
+    assert sentence.startswith(f"The texts part at {where}, at “{' / '.join(found.queries[token])}”")
     assert percent(float(found.distance[level, token])) in sentence
     layer, head = divmod(int(found.heads.argmax()), found.heads.shape[1])
     page.get_by_role("heading", name=f"Layer {layer}, head {head}: where to").wait_for()

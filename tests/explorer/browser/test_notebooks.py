@@ -52,7 +52,7 @@ PAGES = {
     "from glassformer.evaluation.runs import open_run\nopen_run('mood/run')": "most frequent",
     "from glassformer.inspect.embeddings.embedding_map import EmbeddingMap\n"
     "from glassformer.inspect.embeddings.occurrences import embed_words\n"
-    "EmbeddingMap.of(embed_words(model, ['my love', 'love me', 'no love'], 'love'))": "layer 4 (output), by PCA",
+    "EmbeddingMap.of(embed_words(model, ['my love', 'love me', 'no love'], 'love'))": "layer 3 (output), by PCA",
     "from glassformer.speech.options import TranscriptionOptions\n"
     "from glassformer.speech.transcription_trace import TranscriptionTrace\n"
     "TranscriptionTrace(glassformer.load('whisper'), 'tones.wav', "

@@ -35,7 +35,7 @@ def vectors(count: int = 30, width: int = 6) -> np.ndarray:
 
 
 def test_places_at_each_level(points: EmbeddingMap) -> None:
-    assert points.levels == ("embeddings", "layer 1", "layer 2", "layer 3 (output)") and len(points) == 4
+    assert points.levels == ("embedding", "layer 0", "layer 1", "layer 2 (output)") and len(points) == 4
     assert points.pca.shape == (4, 4, 2) and points.explained.shape == (4, 2)
     assert points.spans == [(5, 10), (6, 11), (5, 10), (18, 23)]
     for level in range(4):  # a turn keeps distances, so these are the components of that level

@@ -127,7 +127,7 @@ function vectorMatrix(shown: Difference, measure: (typeof MEASURES)[number]): Ma
   const values = shown[measure];
   const most = largest(values) || 1;
   return {
-    rows: shown.levels.map((name) => name.replace("the ", "")), columns: shown.queries.map(named), values,
+    rows: shown.levels, columns: shown.queries.map(named), values,
     colour: (x, dark) => (measure === "length" ? diverging(x / most, dark) : `rgb(${heatColour(x / most, dark).join(", ")})`),
     written: (x) => (Math.abs(x) < 5e-4 ? "0%" : measure === "length" ? signedPercent(x) : percent(x)),
   };
@@ -169,7 +169,7 @@ function Shown(props: ViewProps & { shown: Difference; other: string | null }) {
   const headText = ([layer, number]: CellPlace) => `layer ${layer}, head ${number}: ${percent(shown.heads[layer * heads + number])} of its attention moved`;
   const moveText = ([row, column]: CellPlace) => `${visible(map.rows[row])} → ${visible(map.columns[column])}: ${signedPercent(map.values[row * map.columns.length + column])}`;
   const sentence = first
-    ? `${props.other ? "The texts part" : `${b} parts from ${a}`} at ${shown.levels[first[0]]}, at “${named(shown.queries[first[1]])}”: its vector is ${percent(shown.distance[at(first)])} of its length away.`
+    ? `${props.other ? "The texts part" : `${b} parts from ${a}`} at ${first[0] ? "" : "the "}${shown.levels[first[0]]}, at “${named(shown.queries[first[1]])}”: its vector is ${percent(shown.distance[at(first)])} of its length away.`
     : `No vector of ${b} is more than ${threshold} of its length away from that of ${a}; the largest distance is ${percent(largest(shown.distance))}.`;
   const choose = (place: CellPlace) => {
     set({ chosen: { ...state.peek().chosen, head: place.join(".") } });

@@ -228,6 +228,10 @@ def parse_seeds(text: str) -> list[int]:
             return numbers
         if 0 < numbers[0] <= MAX_SEEDS:
             return list(range(numbers[0]))
+        raise ConfigError(
+            f"seeds are {safe_repr(text)}: a number alone is how many seeds, 1 to {MAX_SEEDS:,}; the single seed "
+            f"{numbers[0]} is written with a comma: {numbers[0]},"
+        )
     raise ConfigError(f"seeds are {safe_repr(text)}; give how many, such as 3, or which, such as 0,1,2, each once")
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError, import_optional
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.embeddings.senses import Senses, cluster_senses
+from glassformer.inspect.numbers import level_names
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -85,7 +86,8 @@ class LayerCurve(Report, kind="layer-curve", keys=("curves",)):
 
     def tables(self) -> list[Table]:
         curves = self.curves
-        rows = [[str(i), *(_number(values[i]) for values in curves.values())] for i in range(len(self.all))]
+        names = level_names(len(self.all))
+        rows = [[name, *(_number(values[i]) for values in curves.values())] for i, name in enumerate(names)]
         return [Table(["level", *curves], rows)]
 
 

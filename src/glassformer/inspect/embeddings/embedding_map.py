@@ -25,6 +25,7 @@ from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
 from glassformer.inspect.embeddings.options import ProjectionOptions
 from glassformer.inspect.embeddings.projection import Check, Progress, check_vectors, pca, procrustes, project
+from glassformer.inspect.numbers import map_level_names
 from glassformer.reports.charts import Axis, Point, TradeOff
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, percent
@@ -64,10 +65,8 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
     @classmethod
     def of(cls, embeddings: ContextualEmbeddings) -> EmbeddingMap:
         """The map of contextual embeddings, level by level."""
-        last = embeddings.levels - 1
-        names = [f"layer {level}" + " (output)" * (level == last) for level in range(1, last + 1)]
         return cls(
-            ("embeddings", *names),
+            tuple(map_level_names(embeddings.levels)),
             embeddings.states,
             embeddings.metadata(),
             embeddings.labels,

@@ -16,6 +16,7 @@ from glassformer.inspect.embeddings.hidden_states import Progress
 from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words
 from glassformer.inspect.embeddings.options import WordStudyOptions
 from glassformer.inspect.embeddings.senses import Senses
+from glassformer.inspect.numbers import level_names
 from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -187,8 +188,9 @@ class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
             )
         if curve.within is not None and curve.between is not None and not np.isnan(curve.within - curve.between).all():
             level = int(np.nanargmax(curve.within - curve.between))
+            name = level_names(len(curve.all))[level]
             results.append(
-                f"Senses are furthest apart at level {level}: cosine {curve.within[level]:.3f} within a label, "
+                f"Senses are furthest apart at {name}: cosine {curve.within[level]:.3f} within a label, "
                 f"{curve.between[level]:.3f} between labels."
             )
         if senses is not None:

@@ -40,8 +40,8 @@ function Curve({ controller, curve }: { controller: EmbeddingController; curve: 
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`Mean cosine similarity by layer: ${names.map((name) => `${name} ${curve[name].map((v) => (v === null ? "none" : v.toFixed(2))).join(", ")}`).join("; ")}`}>
         {[0, 0.25, 0.5, 0.75, 1].map((value) => <g key={value}><path class="grid" d={`M${LEFT} ${y(value)}H${WIDTH - 12}`} /><text x={LEFT - 6} y={y(value) + 4} text-anchor="end">{value}</text></g>)}
         <path class="here" d={`M${x(level)} 10V${HEIGHT - BELOW}`} />
-        {Array.from({ length: levels }, (_, at) => (levels < 15 || at % 2 === 0) && <text key={at} x={x(at)} y={HEIGHT - BELOW + 16} text-anchor="middle">{at}</text>)}
-        <text x={(WIDTH + LEFT) / 2} y={HEIGHT - 3} text-anchor="middle">level (0 = embeddings)</text>
+        {Array.from({ length: levels }, (_, at) => (levels < 15 || at % 2 === 0) && <text key={at} x={x(at)} y={HEIGHT - BELOW + 16} text-anchor="middle">{at ? at - 1 : "emb."}</text>)}
+        <text x={(WIDTH + LEFT) / 2} y={HEIGHT - 3} text-anchor="middle">after layer (emb. = embedding)</text>
         {names.map((name, at) => (
           <path key={name} fill="none" stroke={headColour(at, dark)} stroke-width="2.2" stroke-dasharray={DASHES[at]} d={curve[name].map((v, i) => (v === null ? "" : `${i && curve[name][i - 1] !== null ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`)).join("")} />
         ))}
