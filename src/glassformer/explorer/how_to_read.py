@@ -67,6 +67,11 @@ HOW_TO_READ = {
         "attention is the number of pairs. Vectors of positions are added to those of tokens; rotary positions turn "
         "queries and keys; buckets and ALiBi add a number to each score, by the distance."
     ),
+    "architecture": (
+        "Modules that are equal are one line, with how many there are; its numbers are those of one. FLOPs: 2 for each "
+        "multiply-add, of the whole text. Activations: what a training step keeps of the text for the backward pass. A "
+        "tile is the mean of a rectangle of the weight: blue below zero, orange above, blank where all are 0."
+    ),
     "sound": (
         "The model transcribes thirty seconds at a time. The mean of some heads (alignment heads) is a staircase "
         "through time; the path along it gives the start of each word. Click a cell for its attention."

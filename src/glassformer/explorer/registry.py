@@ -21,6 +21,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, nearest
 from glassformer.explorer.binary_frames import as_frame_array, encode
 from glassformer.explorer.requests import (
+    ArchitectureRequest,
     AskRequest,
     ContextsRequest,
     DifferenceRequest,
@@ -154,6 +155,7 @@ VIEWS: Registry[View] = Registry(
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
+        "architecture": View(request=ArchitectureRequest, answer="glassformer.inspect.architecture:architecture"),
         "masks": View(request=MasksRequest, answer="glassformer.explorer.patterns:masks", quick=True),
         "difference": View(request=DifferenceRequest, answer="glassformer.explorer.difference:difference", scene=True),
         "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),
@@ -193,6 +195,7 @@ TABS: dict[str, Tab] = {
     "attribution": Tab("explains an output of the model's head for tokens or labels", lambda facts: facts.reads),
     "quantisation": Tab(),
     "masks": Tab(),
+    "architecture": Tab(),
 }
 """Name → tab, in their order; web/src/views/NAME.tsx draws it."""
 

@@ -219,6 +219,15 @@ class DistributionRequest(Schema):
     count: Annotated[int | None, Doc("How many tokens are listed; null = all.")] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ArchitectureRequest(Schema):
+    """The modules of the model, and one weight."""
+
+    parameter: Annotated[
+        str | None, Doc("Name of the weight, as `blocks.0.ffn.up.weight`. Default: q, k and v of the first block.")
+    ] = None
+
+
 # ── requests of other routes ──────────────────────────────────────────────────────────────────────────────
 
 

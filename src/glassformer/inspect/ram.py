@@ -178,6 +178,26 @@ def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool
     return ActivationCount(sum((k.plain for k in counts), Fraction(0)), sum((k.wide for k in counts), Fraction(0)))
 
 
+def activations(network: Node, *, tokens: int) -> dict[str, int]:
+    """Bytes that each module, with its submodules, saves of one text for the backward pass, as `ram` counts them.
+
+    Args:
+        tokens: T, length of the text
+    Returns: path → bytes in the dtype of the weights; modules that share the input of another are left out.
+    """
+    width = max((parameter.element_size() for parameter in network.parameters()), default=WIDE)
+    sizes: dict[str, int] = {}
+
+    def look(path: str, module: nn.Module, rows: Fraction) -> None:
+        sizes[path] = _activations(module, tokens, rows).bytes(width)
+        for inner, child in module.named_children():
+            if not _shares_input(module, inner):
+                look(f"{path}.{inner}" if path else inner, child, rows * input_ratio(module, inner))
+
+    look("", network, Fraction(tokens))
+    return sizes
+
+
 @runtime_checkable
 class SavesMore(Protocol):
     """A module of a family that saves more for the backward pass than its class in the core."""

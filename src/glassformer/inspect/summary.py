@@ -182,7 +182,7 @@ class ModelSummary(Report, kind="model-summary", keys=SUMMARY_KEYS):
                 flops_amount(line.flops / self.tokens),
                 line.kind,
             ]
-            for line in _tree_lines(self.root)
+            for line in tree_lines(self.root)
         ]
         return [Table(["module", "shape", "parameters", "bytes", "FLOPs", "class"], rows, left=2)]
 
@@ -412,45 +412,62 @@ def _dtype(tensor: Tensor) -> str:
 
 
 class TreeLine(NamedTuple):
-    """A line of the module tree; numbers are those of one of the repeated modules."""
+    """A line of the module tree; numbers are those of one of the repeated modules.
 
-    label: str
+    guide: lines that lead to it from above
+    name: of the module, with those that only wrap it; of repeated ones the path
+    path: of the module, repeats folded: "blocks.0-5.attn"; of attention's own products, that of the attention
+    depth: modules above it
+    """
+
+    guide: str
+    name: str
+    path: str
+    depth: int
     shape: str
     parameters: int
     bytes: int
     flops: int
     kind: str = ""
+    repeats: int = 1
+    weights: tuple[Weight, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its guide and its name, as a terminal shows them."""
+        return self.guide + self.name + (f"  ×{self.repeats}, each" if self.repeats > 1 else "")
 
 
-def _tree_lines(root: ModuleNode) -> Iterator[TreeLine]:
+def tree_lines(root: ModuleNode) -> Iterator[TreeLine]:
     """The lines of the module tree, from the root down."""
-    yield _line("", root.kind, root)
-    yield from _lines_below(root, "", "")
+    yield _line("", root.kind, "", 0, root)
+    yield from _lines_below(root, "", "", 1)
 
 
-def _lines_below(part: ModuleNode, path: str, guide: str) -> Iterator[TreeLine]:
+def _lines_below(part: ModuleNode, path: str, guide: str, depth: int) -> Iterator[TreeLine]:
     own = part.own_flops if part.children else 0  # of attention scores, besides the linear layers
     for i, child in enumerate(part.children):
         last = i == len(part.children) - 1 and not own
         full = f"{path}.{child.name}" if path else child.name
-        label = full if child.repeats > 1 else child.name
+        name = full if child.repeats > 1 else child.name
         while _is_wrapper(child):
             child = child.children[0]
-            label, full = f"{label}.{child.name}", f"{full}.{child.name}"
-        yield _line(guide + ("└─ " if last else "├─ "), label, child)
+            name, full = f"{name}.{child.name}", f"{full}.{child.name}"
+        yield _line(guide + ("└─ " if last else "├─ "), name, full, depth, child)
         if not _levels_of(child):
-            yield from _lines_below(child, full, guide + ("   " if last else "│  "))
+            yield from _lines_below(child, full, guide + ("   " if last else "│  "), depth + 1)
     if own:
-        label = f"scores, z ({part.mask})" if part.mask else "scores, z"
-        yield TreeLine(f"{guide}└─ {label}", part.formula, 0, 0, own)
+        name = f"scores, z ({part.mask})" if part.mask else "scores, z"
+        yield TreeLine(f"{guide}└─ ", name, path, depth, part.formula, 0, 0, own)
 
 
-def _line(guide: str, label: str, part: ModuleNode) -> TreeLine:
+def _line(guide: str, name: str, path: str, depth: int, part: ModuleNode) -> TreeLine:
     weights = (*_levels_of(part), *part.weights)
     shape = " + ".join(filter(None, (part.note, *map(_weight_words, weights))))
-    kind = part.kind if part.children and part.kind != label and not _levels_of(part) else ""
-    repeats = f"  ×{part.repeats}, each" if part.repeats > 1 else ""
-    return TreeLine(guide + label + repeats, shape, part.parameters, part.bytes, part.flops, kind)
+    kind = part.kind if part.children and part.kind != name and not _levels_of(part) else ""
+    return TreeLine(
+        guide, name, path, depth, shape, part.parameters, part.bytes, part.flops, kind, part.repeats, weights
+    )
 
 
 def _levels_of(part: ModuleNode) -> tuple[Weight, ...]:
@@ -476,14 +493,14 @@ def _folded_names(result: ModelSummary) -> Iterator[tuple[str, list[str]]]:
     """Each tensor with its names in the checkpoint; names that differ in the layer number alone are folded."""
     rows: dict[str, TensorRow] = {row.name: row for row in result.tensors}
     for path, _ in result.root.walk():
-        for row in [row for name, row in rows.items() if name.rpartition(".")[0] == _nth_of(path, 0)]:
-            other = rows.get(f"{_nth_of(path, -1)}.{row.name.rpartition('.')[2]}", row)
+        for row in [row for name, row in rows.items() if name.rpartition(".")[0] == nth_of(path, 0)]:
+            other = rows.get(f"{nth_of(path, -1)}.{row.name.rpartition('.')[2]}", row)
             ours = ".".join(filter(None, (path, row.name.rpartition(".")[2])))
             ranges = [part for part in path.split(".") if part[:1].isdigit()]
             yield ours, [_merged(a, b, ranges) for a, b in zip(row.theirs, other.theirs, strict=True)]
 
 
-def _nth_of(path: str, which: int) -> str:
+def nth_of(path: str, which: int) -> str:
     """`blocks.0-5.attn` → `blocks.0.attn` (which = 0) or `blocks.5.attn` (which = -1)."""
     parts = path.split(".")
     return ".".join(part.replace(",", "-").split("-")[which] if part[:1].isdigit() else part for part in parts)

@@ -19,6 +19,8 @@ export interface Matrix {
   written?(value: number): string;
   /** Cells as high as they are wide. */
   square?: boolean;
+  /** Pixels that a cell is wide, at least; by default 5. */
+  least?: number;
   /** Of a cell that is hatched, such as one that a mask hides. */
   hatched?(value: number): boolean;
 }
@@ -40,10 +42,10 @@ const ROOM = 560;
 
 interface Layout { left: number; top: number; width: number; height: number; cell: { width: number; height: number }; upright: boolean }
 
-function layoutOf({ rows, columns, square }: Matrix, room: number): Layout {
+function layoutOf({ rows, columns, square, least = LEAST }: Matrix, room: number): Layout {
   const longest = (names: readonly string[]) => Math.max(0, ...names.map((name) => lengthOf(visible(name), TEXT)));
   const left = Math.min(longest(rows) + 12, NAMES);
-  const width = Math.min(Math.max((room - left - 2) / Math.max(columns.length, 1), LEAST), square ? Math.max(Math.min(SQUARE, ROOM / Math.max(rows.length, 1)), LEAST) : MOST);
+  const width = Math.min(Math.max((room - left - 2) / Math.max(columns.length, 1), least), square ? Math.max(Math.min(SQUARE, ROOM / Math.max(rows.length, 1)), least) : MOST);
   const height = square ? width : Math.min(Math.max(width * 0.62, 18), 34);
   const upright = longest(columns) + 6 <= width;
   const top = upright ? 22 : Math.min(longest(columns) + 12, NAMES);

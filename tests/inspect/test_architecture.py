@@ -1,0 +1,177 @@
+"""The architecture of a model: its tree against torch's own counts, and a weight's numbers against plain loops."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.compression.quantise import Scheme
+from glassformer.compression.quantised_loading import TABLES
+from glassformer.compression.quantised_network import quantise_network
+from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear
+from glassformer.errors import ConfigError
+from glassformer.inspect import ram
+from glassformer.inspect.architecture import BARS, TILES, ModelArchitecture, ModulePart, _read, architecture, weights_of
+from tests.inspect.passes import KINDS, session_of
+
+NAME = "blocks.1.ffn.up.weight"
+
+
+def unfolded(part: ModulePart, weight: str) -> list[str]:
+    """The names that a weight of a folded part stands for; of one that is tied to another module's, its own alone."""
+    steps = []
+    for step, own in zip(part.path.split("."), weight.split("."), strict=False):
+        ranges = [each.split("-") for each in step.split(",")] if step[:1].isdigit() else []
+        numbers = [str(n) for each in ranges for n in range(int(each[0]), int(each[-1]) + 1)]
+        steps.append(numbers if own in numbers else [own])
+    rest = weight.split(".")[len(steps) :]
+    return [".".join([*found, *rest]) for found in product(*steps)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tree_counts_every_tensor_once(kind: str) -> None:
+    session = session_of(kind)
+    found = architecture(session)
+    sizes = {name: parameter.numel() for name, parameter in session.network.named_parameters()}
+    assert found.parts[0].parameters == sum(sizes.values())
+    assert found.parts[0].bytes == 4 * found.parts[0].parameters
+    assert found.parts[0].activations == ram(session.network, tokens=found.tokens).training.activations
+    names = {name for part in found.parts for weight in part.weights for name in unfolded(part, weight)}
+    assert names == set(sizes)
+    assert f"of {found.parts[0].parameters:,} parameters" in found.finding
+    assert found.tokens == max(map(len, session.streams.values()))
+
+
+def loops(weight: Tensor, found: ModelArchitecture) -> None:
+    """Compare with plain loops over the numbers of a weight."""
+    w = found.weight
+    matrix = weight.detach().double().reshape(len(weight), -1) if weight.dim() > 1 else weight.detach().double()[None]
+    numbers = matrix.flatten().tolist()
+    mean = sum(numbers) / len(numbers)
+    assert (w.count, w.zeros, w.bad) == (len(numbers), numbers.count(0.0), 0) and w.shape == list(weight.shape)
+    assert (w.least, w.most) == pytest.approx((min(numbers), max(numbers)))
+    assert w.mean == pytest.approx(mean, abs=1e-7)
+    assert w.std == pytest.approx(math.sqrt(sum((x - mean) ** 2 for x in numbers) / len(numbers)), rel=1e-5)
+    assert len(w.counts) == BARS and sum(w.counts) == len(numbers)
+    rows, columns = w.step
+    assert found.tiles.shape == (-(-matrix.shape[0] // rows), -(-matrix.shape[1] // columns))
+    assert max(found.tiles.shape) <= TILES
+    for row in range(found.tiles.shape[0]):
+        for column in range(found.tiles.shape[1]):
+            tile = matrix[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns].flatten().tolist()
+            assert found.tiles[row, column] == pytest.approx(sum(tile) / len(tile), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", [NAME, "embed.tokens.weight", "blocks.0.attn.qkv.bias"])
+def test_a_weight_by_plain_loops(name: str) -> None:
+    session = session_of("bert")
+    loops(session.network.get_parameter(name), architecture(session, parameter=name))
+
+
+@pytest.mark.parametrize("shape", [(300, 130), (1, 1), (500,), (130, 3, 50)])
+def test_weights_larger_than_the_tiles(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.inspect.architecture.BLOCK", 4_000)  # several blocks, the last one smaller
+    weight = nn.Parameter(torch.randn(*shape, generator=torch.Generator().manual_seed(0)))
+    steps: list[tuple[int, int]] = []
+    numbers, tiles = _read("w", weight, lambda done, of: steps.append((done, of)))
+    loops(weight, ModelArchitecture("Net", 1, [], numbers, tiles.numpy()))
+    assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))
+
+
+def test_a_histogram_by_plain_loops() -> None:
+    session = session_of("bert")
+    w = architecture(session, parameter=NAME).weight
+    counts = [0] * BARS
+    for x in session.network.get_parameter(NAME).detach().double().flatten().tolist():
+        counts[min(int((x - w.least) / (w.most - w.least) * BARS), BARS - 1)] += 1
+    assert sum(abs(a - b) for a, b in zip(counts, w.counts, strict=True)) <= 2, "but for numbers on an edge"
+    assert (w.edges[0], w.edges[-1]) == pytest.approx((w.least, w.most))
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_levels_are_shown_as_the_numbers_they_stand_for(bits: int) -> None:
+    session = session_of("bert")
+    whole = architecture(session).parts[0].parameters
+    quantise_network(session.network, Scheme(bits, 16 if bits == 4 else 0), embeddings=TABLES)
+    stored = {
+        f"{path}.weight": module
+        for path, module in session.network.named_modules()
+        if isinstance(module, QuantisedLinear | QuantisedEmbedding)
+    }
+    found = architecture(session)
+    assert NAME in stored and stored.keys() <= weights_of(session.network).keys()
+    assert found.parts[0].parameters == whole and found.weight.stored == f"int{bits}"
+    names = {name for part in found.parts for weight in part.weights for name in unfolded(part, weight)}
+    assert stored.keys() <= names
+    for name in (NAME, next(iter(stored))):
+        loops(stored[name].weight, architecture(session, parameter=name))
+
+
+def test_factors_of_a_smoothed_layer_are_part_of_its_weight() -> None:
+    session = session_of("bert")
+    quantise_network(session.network, Scheme(8))
+    layer = session.network.get_submodule(NAME.removesuffix(".weight"))
+    assert isinstance(layer, QuantisedLinear)
+    layer.input_factors = torch.linspace(0.5, 2.0, layer.in_features)
+    loops(layer.weight, architecture(session, parameter=NAME))
+
+
+def test_a_pruned_weight_and_one_that_broke() -> None:
+    session = session_of("bert")
+    weight = session.network.get_parameter(NAME)
+    with torch.no_grad():
+        weight[::2] = 0
+    pruned = architecture(session, parameter=NAME)
+    loops(weight, pruned)
+    assert pruned.weight.zeros == weight.numel() // 2
+    with torch.no_grad():
+        weight[0, 0], weight[1, 0] = float("nan"), float("inf")
+    broken = architecture(session, parameter=NAME)
+    finite = weight[weight.isfinite()].detach().double()
+    assert broken.weight.bad == 2 and sum(broken.weight.counts) == finite.numel() == broken.weight.count - 2
+    assert broken.weight.mean == pytest.approx(float(finite.mean()), abs=1e-7)
+    assert math.isnan(broken.tiles[0, 0]) and not math.isfinite(broken.tiles[1, 0])
+    with torch.no_grad():
+        weight.fill_(float("nan"))
+    lost = architecture(session, parameter=NAME)
+    assert math.isnan(lost.weight.mean) and lost.weight.bad == lost.weight.count and sum(lost.weight.counts) == 0
+    assert lost.to_dict()["weight"]["mean"] is None
+
+
+def test_one_number_everywhere() -> None:
+    session = session_of("bert")
+    with torch.no_grad():
+        session.network.get_parameter("embed.norm.weight").fill_(1.0)
+    w = architecture(session, parameter="embed.norm.weight").weight
+    assert (w.mean, w.std, w.least, w.most) == (1.0, 0.0, 1.0, 1.0) and w.edges[0] < 1.0 < w.edges[-1]
+    assert w.counts[BARS // 2] == w.count
+
+
+def test_tied_weights_are_one() -> None:
+    session = session_of("gpt2")
+    found = architecture(session)
+    tied = [part for part in found.parts if part.weights == ["embed.tokens.weight"]]
+    assert tied
+    names = weights_of(session.network)
+    assert all(names[part.weights[0]] is session.network.get_parameter("embed.tokens.weight") for part in tied)
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"no weight is named 'blocks\.1\.ffn\.upp\.weight'.*blocks\.1\.ffn\.up"):
+        architecture(session_of("bert"), parameter="blocks.1.ffn.upp.weight")
+
+
+def test_it_as_tables() -> None:
+    found = architecture(session_of("bert"), parameter=NAME)
+    words = str(found)
+    assert (
+        found.finding in words and "blocks.0-2  ×3, each" in words and NAME in words and "standard deviation" in words
+    )
+    (chart,) = found.charts()
+    assert sum(chart.lines[0].y) == found.weight.count
+    data = found.to_dict()
+    assert data["kind"] == "architecture" and data["finding"] == found.finding
