@@ -15,7 +15,7 @@ from glassformer.few_labels import METHODS, LabelledTexts, Method, Setting, find
 from glassformer.few_labels.contrastive import balanced_batches, overlap, pair_loss
 from glassformer.few_labels.fine_tuning import FineTuning, FineTuningOptions, steps_of
 from glassformer.few_labels.label_heads import balanced, with_names
-from glassformer.few_labels.method import out_of_fold
+from glassformer.few_labels.method import out_of_fold, rehearse
 from glassformer.files.schema import Schema
 from tests.few_labels.samples import encoder, one_label, setting, several_labels
 
@@ -212,6 +212,27 @@ def test_memory_of_pairs_does_not_grow_with_the_square_of_the_rows() -> None:
     holds[::2, 0] = holds[1::2, 1] = True
     batches = balanced_batches(holds, 16, 3, seed=0)
     assert all(len(batch) == 16 for batch in batches)  # all pairs of the rows would be 40 GB
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("name", [*LEARNING, "label-names"])
+def test_a_rehearsal_is_short_and_leaves_nothing(
+    name: str, several: bool, setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = (several_labels(8) if several else one_label(8)).kind
+    steps = list[float]()
+    step = torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda *a, **b: (steps.append(1), step(*a, **b))[1])
+    before, options = torch.get_rng_state(), {"changes": ["swap"]} if name == "uda" else {}
+    rehearse(name, setting, kind, **options)
+    assert len(steps) <= 3, "one of a teacher, two of its student"
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not setting.recent and not setting.vectors._vectors and setting.vectors.borrowed == 0
+
+
+def test_a_rehearsal_of_augmentation_shortens_the_method_that_learns() -> None:
+    brief = find_method("augmented").brief({"copies": 2, "method": "contrastive", "options": {"weight": 1.0}})
+    assert brief == {"copies": 2, "method": "contrastive", "options": {"weight": 1.0, "steps": 1}}
 
 
 def test_what_is_not_fitted_or_no_list_is_refused() -> None:

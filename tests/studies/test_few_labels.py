@@ -19,6 +19,7 @@ from glassformer.data.rows import write_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.few_labels import METHODS, LabelledTexts, Method
 from glassformer.few_labels.curves import measured_curves
+from glassformer.few_labels.method import REHEARSED
 from glassformer.files.schema import Schema
 from glassformer.studies.few_labels import ANSWERS, FewLabelsEvaluator, few_labels, few_labels_study
 from glassformer.studies.options import FewLabelsOptions
@@ -43,7 +44,8 @@ class Words(Method[WordsOptions]):
     OPTIONS = WordsOptions
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
-        FITTED.append((list(labelled.texts), list(unlabelled)))
+        if labelled.texts != REHEARSED:
+            FITTED.append((list(labelled.texts), list(unlabelled)))
         self.known = {
             word: labelled.holds[i] for i, text in enumerate(labelled.texts) for word in text.split() if word in TOPICS
         }
@@ -202,14 +204,39 @@ def test_what_cells_share_is_removed_when_all_are_done(
         """Stores something for the cells after it."""
 
         def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
-            assert self.setting.work is not None
-            there.append((self.setting.work / "made").is_dir())
-            (self.setting.work / "made").mkdir(parents=True, exist_ok=True)
             super().learn(labelled, unlabelled)
+            if self.setting.work is not None:  # none in the rehearsal, which shares nothing
+                there.append((self.setting.work / "made").is_dir())
+                (self.setting.work / "made").mkdir(parents=True, exist_ok=True)
 
     monkeypatch.setitem(METHODS, "shares", Shares)
     few_labels(options=options(tmp_path, encoder, numbered(24), methods=["shares"], seeds=[0]))
     assert there == [False, *[True] * 7] and not (tmp_path / "study" / ".work").exists()
+
+
+def test_no_cell_is_charged_with_what_starting_costs(
+    tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock stands still but for what `Starts` does: 100 seconds when it is first used, 1 each time."""
+    now = [0.0]
+
+    class Starts(Words):
+        """Takes long when it is first used."""
+
+        STARTED = False
+
+        def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
+            now[0] += 1 if Starts.STARTED else 100
+            Starts.STARTED = True
+            super().learn(labelled, unlabelled)
+
+    monkeypatch.setitem(METHODS, "starts", Starts)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    given = options(tmp_path, encoder, numbered(24), methods=["starts", "words"], seeds=[0])
+    seconds = {
+        (x.levels["method"], x.levels["labels"]): x.costs["seconds"].value for x in few_labels(options=given).cells
+    }
+    assert seconds == {("starts", 4): 4, ("starts", 8): 4, ("words", 4): 0, ("words", 8): 0}, "4 folds of 1 second"
 
 
 def test_active_learning_has_curves_of_its_own(tmp_path: Path, encoder: Path) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError
 from glassformer.few_labels.back_translation import BackTranslation
-from glassformer.few_labels.method import Method, Setting, make_method, out_of_fold
+from glassformer.few_labels.method import Method, Setting, find_method, make_method, out_of_fold
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files.schema import BelowOne, Count, Doc, Positive, Schema
 from glassformer.reports.table import Table
@@ -70,6 +70,11 @@ class Augmented(Method[AugmentationOptions]):
     def __init__(self, options: AugmentationOptions, setting: Setting) -> None:
         super().__init__(options, setting)
         self._copies = ChangedCopies(options, setting)
+
+    @classmethod
+    def brief(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        inner = find_method(options.get("method", AugmentationOptions.method))
+        return {**options, "options": inner.brief(options.get("options", {}))}
 
     @property
     def needs_encoder(self) -> bool:

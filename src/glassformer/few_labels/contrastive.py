@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -60,6 +60,7 @@ class ContrastiveTuning(Method[ContrastiveOptions]):
     """Contrastive fine-tuning of the sentence encoder, and logistic regression on its vectors."""
 
     OPTIONS = ContrastiveOptions
+    BRIEF: ClassVar[dict[str, Any]] = {"steps": 1}
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         options, setting = self.options, self.setting

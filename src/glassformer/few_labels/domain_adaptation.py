@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from glassformer.data.sequence import InMemoryRows
 from glassformer.errors import DataError
-from glassformer.few_labels.fine_tuning import FineTuning, FineTuningOptions
+from glassformer.few_labels.fine_tuning import ONE_STEP, FineTuning, FineTuningOptions
 from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files import read_json_object
@@ -56,6 +56,7 @@ class DomainAdaptation(Method[AdaptationOptions]):
 
     OPTIONS = AdaptationOptions
     NEEDS = ("labels", "unlabelled")
+    BRIEF: ClassVar[dict[str, Any]] = {**ONE_STEP, "adaptation_steps": 1}
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         texts = sorted({*labelled.texts, *unlabelled})

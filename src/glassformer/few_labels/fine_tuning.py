@@ -39,6 +39,7 @@ from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 
 SEVERAL_HELD_OUT = 0.25
+ONE_STEP = {"steps": 1, "epochs": 1, "most_epochs": 1}
 TINY = 1e-9
 """A probability above 0, whose logarithm is finite."""
 
@@ -69,6 +70,7 @@ class FineTuning(Method[FineTuningOptions]):
     """Fine-tuning of the encoder, with a linear classifier."""
 
     OPTIONS = FineTuningOptions
+    BRIEF = ONE_STEP
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         tuned = fine_tuned(labelled, self.options, self.setting)

@@ -17,6 +17,7 @@ A method is a line of `METHODS`. `fit` and `predict` are the same for all.
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import torch
 
 from glassformer.engine.encoder import check_texts
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
@@ -49,6 +51,9 @@ from glassformer.tasks.pipeline_registry import pipeline
 
 Options = TypeVar("Options")
 FOLDS = 5
+REHEARSED = tuple(f"this is the {number} text of a rehearsal, and of no use" for number in (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "last",
+))  # fmt: skip
 Template = Annotated[
     str,
     Allowed("a text with one {} in the place of a label", lambda x: x.count("{}") == x.count("{") == x.count("}") == 1),
@@ -67,16 +72,22 @@ class TextVectors:
         self.borrowed = 0.0
         self._vectors: dict[str, np.ndarray] = {}
         self._seconds: dict[str, float] = {}
-        self._model: Model | None = None
+        self._loaded: dict[str, Model] = {}
 
     @property
     def model(self) -> Model:
         """The sentence encoder, loaded when first used; methods that train load a copy of their own."""
-        if self._model is None:
+        if self.model_name not in self._loaded:
             if not self.model_name:
                 raise ConfigError("a method reads texts by a sentence encoder, and none is named: model= FOLDER")
-            self._model = load(self.model_name)
-        return self._model
+            self._loaded[self.model_name] = load(self.model_name)
+        return self._loaded[self.model_name]
+
+    def emptied(self) -> TextVectors:
+        """The same encoder, loaded once for both, and no vectors yet."""
+        other = copy(self)
+        other._vectors, other._seconds = {}, {}
+        return other
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """The vectors of texts, of length 1. [N, D]"""
@@ -124,6 +135,12 @@ class Setting:
         other.seed = seed
         return other
 
+    def set_aside(self) -> Setting:
+        """The same, sharing nothing but loaded models."""
+        other = copy(self)
+        other.vectors, other.recent, other.work = self.vectors.emptied(), {}, None
+        return other
+
     def text_of(self, label: str) -> str:
         """What a label means, in words: its description, or its name without `_` and `-`."""
         return self.descriptions.get(label) or " ".join(label.replace("_", " ").replace("-", " ").split())
@@ -152,6 +169,7 @@ class Method(ABC, Generic[Options]):
 
     OPTIONS: a dataclass of its options, each with its `Doc`
     NEEDS: what it cannot do without: "labels", "unlabelled", or the role of a model in `Setting.models`
+    BRIEF: options with which it learns in as few steps as it can, see `rehearse`
     kind: of the labels, once it is fitted
     thresholds: from which score on each label of several holds. [L]
     top_k: the number of labels that each text gets instead, of several; None = by thresholds
@@ -161,6 +179,7 @@ class Method(ABC, Generic[Options]):
 
     OPTIONS: ClassVar[type]
     NEEDS: ClassVar[tuple[str, ...]] = ("labels",)
+    BRIEF: ClassVar[Mapping[str, Any]] = {}
     kind: SingleLabel
     name: str = "method"
 
@@ -169,6 +188,11 @@ class Method(ABC, Generic[Options]):
         self.thresholds: np.ndarray | float = THRESHOLD
         self.top_k: int | None = None
         self.withheld = 0
+
+    @classmethod
+    def brief(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with which it learns in as few steps as it can, the rest being those given."""
+        return {**options, **cls.BRIEF}
 
     @abstractmethod
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
@@ -330,3 +354,23 @@ def make_method(name: str, setting: Setting, **options: Any) -> Method[Any]:
     made = method(parse(method.OPTIONS, options, name), setting)
     made.name = name
     return made
+
+
+def rehearse(name: str, setting: Setting, kind: SingleLabel, **options: Any) -> None:
+    """Fit a method once and let it answer, on a few texts of no study and in as few steps as it can.
+
+    What starting costs is paid then: libraries, models, compiled kernels. A time that is measured afterwards does not
+    depend on which method comes first.
+
+    Args:
+        kind: the labels of the study
+        options: of the method
+    """
+    count = len(kind.names)
+    labelled = LabelledTexts(REHEARSED, np.eye(count, dtype=bool)[np.arange(len(REHEARSED)) % count], kind)
+    method = make_method(name, setting.set_aside(), **find_method(name).brief(options))
+    if "labels" not in method.NEEDS:
+        labelled = labelled.select(())
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what these few texts lack
+        method.fit(labelled, REHEARSED).scores(REHEARSED)

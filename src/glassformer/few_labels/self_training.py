@@ -18,13 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 
 from glassformer.core.flow import Output
 from glassformer.few_labels.fine_tuning import (
+    ONE_STEP,
     TINY,
     FineTuningOptions,
     fine_tune,
@@ -61,6 +62,7 @@ class SelfTraining(Method[SelfTrainingOptions]):
 
     OPTIONS = SelfTrainingOptions
     NEEDS = ("labels", "unlabelled")
+    BRIEF: ClassVar[dict[str, Any]] = {**ONE_STEP, "rounds": 1, "passes": 1}
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         setting, options, draw = self.setting, self.options, np.random.default_rng(self.setting.seed)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from glassformer.few_labels.augmentation import ChangedCopies, ChangeOptions
 from glassformer.few_labels.fine_tuning import (
+    ONE_STEP,
     FineTuningOptions,
     examples_of,
     held_out_loss,
@@ -81,6 +82,7 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
 
     OPTIONS = UdaOptions
     NEEDS = ("labels", "unlabelled")
+    BRIEF: ClassVar[dict[str, Any]] = {**ONE_STEP, "begin": 0.0}
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         setting, options = self.setting, self.options
