@@ -73,7 +73,7 @@ def test_a_corpus_in_an_encoding(tmp_path: Path) -> None:
     for file, name in zip(files, ("a.csv", "a.txt"), strict=True):
         file.write_text(CONTENTS[name], encoding="latin-1")
     assert list(Corpus(files, encoding="latin-1")) == [*(f"{text}\nmore" for text in TEXTS), *TEXTS]
-    with pytest.raises(DataError, match=r"give its encoding: encoding= latin-1$"):
+    with pytest.raises(DataError, match=r"give its encoding: encoding= cp1252$"):
         list(Corpus(files))
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_encoding(tmp_path: Path, encoding: Any) -> None:
 def test_text_in_another_encoding_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text\nschön\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"line 2 is not UTF-8 text; .* or give its encoding: encoding= latin-1$"):
+    with pytest.raises(DataError, match=r"line 2 is not UTF-8 text; .* or give its encoding: encoding= cp1252$"):
         read_rows(path)
     assert read_rows(path, encoding="latin-1")[0] == {"text": "schön"}
     with pytest.raises(DataError, match=r"a\.csv: is not ascii text: .* in position 8"):

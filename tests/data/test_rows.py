@@ -276,6 +276,11 @@ def test_what_is_wrong_is_reported_with_its_line(
     assert str(caught.value).startswith(str(path))
 
 
+def test_columns_without_a_name_have_their_number(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",text,label, \n0,a,b,\n")
+    assert [*read_rows(tmp_path / "a.csv")] == [{"column 1": "0", "text": "a", "label": "b", "column 4": ""}]
+
+
 @pytest.mark.parametrize(
     ("text", "delimiter", "line"),
     [

@@ -217,6 +217,34 @@ def test_a_plain_column_of_labels_is_found_and_others_are_named(tmp_path: Path) 
     )
 
 
+def test_an_export_of_a_spreadsheet_is_read_as_it_is(tmp_path: Path) -> None:
+    """Marks, semicolons, quotes, numbers of rows, dates, and columns behind the last one that have no name."""
+    path = tmp_path / "export.csv"
+    names = ["angry", "glad", "sad"]
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.writer(file, delimiter=";", quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+        writer.writerow(["ID", "Subject", "Comment", "Mood", "Date", "Score", "", ""])
+        for i in range(300):
+            mood = names[i % 3] if i < 64 else ""
+            row = [i, "hello", f"it is; the {i}th\ncomment", mood, f"2024-01-{i % 28 + 1:02}", f"{i % 9},5", "", ""]
+            writer.writerow(row)
+    advice = advise(path, reading=ReadingOptions(delimiter=";"))
+    facts = advice.facts
+    assert facts.columns == {"text": "Comment", "label": "Mood"} and (facts.labelled, facts.unlabelled) == (64, 236)
+    assert facts.labels == {"angry": 22, "glad": 21, "sad": 21}
+    assert "--column text=Comment --column label=Mood --delimiter ';'" in advice.steps[0].command
+    again = shlex.split(advice.steps[0].command)[1:]
+    with pytest.raises(SystemExit, match="0"):
+        main([*again, "--plan", "--methods", "naive-bayes", "--model", "", "--output", str(tmp_path / "few")])
+
+
+@pytest.mark.parametrize("name", ["NaN", "n/a", "None"])
+def test_labels_that_look_missing_are_named_first(name: str, tmp_path: Path) -> None:
+    rows = [*rows_of(["a", "b"], 40), *([f"another text, number {i}", name] for i in range(30))]
+    step = advise(write(tmp_path / "rows.csv", rows)).steps[0]
+    assert step.what.startswith(f"Empty the cells of {name}") and f"rows whose label is {name}: 30" in step.why
+
+
 def test_languages_choose_the_encoder(tmp_path: Path) -> None:
     german = [[f"Ein Mann mit einem Hut steht auf der Straße, Nummer {i}", "m"] for i in range(20)]
     english = [[f"A woman with a hat is standing in the street, number {i}", "w"] for i in range(20)]

@@ -287,7 +287,7 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
 def in_options(text: str) -> str:
     """A message of the library with its fields, `task=`, as options of the command that runs."""
     text = _with_options(text, *_TYPED.get(), words=False)
-    return text.removesuffix(", or give its encoding: encoding= latin-1")  # of a command without this option
+    return text.removesuffix(", or give its encoding: encoding= cp1252")  # of a command without this option
 
 
 def has_option(name: str) -> bool:

@@ -44,7 +44,7 @@ FIRST_BYTES = 1 << 16
 """Bytes at the beginning of a file that show how its lines end."""
 
 
-NOT_UTF_8 = "is not UTF-8 text; save the file as UTF-8, or give its encoding: encoding= latin-1"
+NOT_UTF_8 = "is not UTF-8 text; save the file as UTF-8, or give its encoding: encoding= cp1252"
 """What is wrong with a line; encoding= is an option of `read_rows`."""
 
 

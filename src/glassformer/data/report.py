@@ -45,6 +45,7 @@ NOT_STATED = "Not stated."
 MAX_CLASSES = 20  # classes in a table; the JSON and the page have all
 MAX_LOCATIONS = 3  # examples of a finding in a remark
 PAGE_LOCATIONS = 50  # examples of a finding on the page; the JSON has more
+FIRST_ROWS = 20  # that show whether a column is one of texts
 BINS = 50  # about as many bars has a histogram
 FAR_OFF = (
     1.5  # a histogram leaves out the longest 0.5% of the texts where they are this many times as long as the others
@@ -325,17 +326,26 @@ def usual_columns(files: Sequence[RowSequence]) -> dict[str, str]:
     """The columns to inspect that go without saying: role → column.
 
     tokens, tags    of CoNLL files
-    text            or, where no file has that, the first column of texts, such as the question of question, context
+    text            or, where no file has that, Text, or the first column of texts of several words, such as the
+                    question of question, context; without such texts the first one
     label           where every file has it, and the first row does not hold a fraction
     """
     if all("tokens" in rows.columns for rows in files):
         return {"text": "tokens", "label": "tags"}
     others = {*IDENTIFIERS, "label"}
-    texts = [name for name, kind in files[0].kinds.items() if kind == "a text" and name not in others] if files else []
+    kinds = files[0].kinds if files else {}
+    texts = [name for name, kind in kinds.items() if kind == "a text" and name.lower() not in others]
+    texts.sort(key=lambda name: (name.lower() != "text", not _has_words(files[0], name)))
     absent = texts and not any("text" in rows.columns for rows in files)
     labelled = all("label" in rows.columns for rows in files)
     classes = labelled and not any(_is_fraction(rows[0]["label"]) for rows in files if len(rows))
     return {"text": texts[0] if absent else "text", **({"label": "label"} if classes else {})}
+
+
+def _has_words(rows: RowSequence, column: str) -> bool:
+    """Whether most of the first texts of a column have several words."""
+    texts = [value for row in rows[:FIRST_ROWS] if isinstance(value := row.get(column), str) and value.strip()]
+    return 2 * sum(len(text.split()) > 1 for text in texts) > len(texts)
 
 
 def usual_pair(text: str, files: Sequence[RowSequence]) -> str | None:

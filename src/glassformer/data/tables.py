@@ -65,6 +65,7 @@ class DelimitedText(Format):
             names = next((tuple(fields) for fields in self._fields(lines)), ())
             if not names:
                 return ()  # an empty file: the reader says so
+        names = tuple(name if name.strip() else f"column {i}" for i, name in enumerate(names, 1))
         if duplicates := sorted({name for name in names if names.count(name) > 1}):
             lines.fail(f"names the column {safe_repr(duplicates[0])} twice")
         if missing := [name for name in self.types if name not in names]:

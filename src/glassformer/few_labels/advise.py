@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError
 from glassformer.few_labels.advice import Advice, AdviceStep, Branch
 from glassformer.few_labels.curves import MeasuredCurves, measured_curves
 from glassformer.few_labels.options import AdviceOptions
-from glassformer.few_labels.row_facts import RowFacts, row_facts
+from glassformer.few_labels.row_facts import MISSING, RowFacts, row_facts
 from glassformer.few_labels.rows import ALL_TESTED_BELOW, SIZES, TEST_SHARE, numbers_of_labels
 from glassformer.files import counted
 from glassformer.files.schema import given
@@ -240,6 +240,10 @@ def problems(rows: AdvisedRows) -> list[AdviceStep]:
     if n := facts.problems.get("spelling"):
         why = f"labels that differ in case or white space alone count as different ones: {n:,}"
         steps.append(AdviceStep(what="Write each label in one way", why=why, command=inspect))
+    if n := facts.problems.get("missing"):
+        names = _listed([name for name in facts.labels if name.strip().lower() in MISSING])
+        why = f"rows whose label is {names}: {n:,}; it counts as a label like any other, and a row without one has none"
+        steps.append(AdviceStep(what=f"Empty the cells of {names}, if it says that there is no label", why=why))
     return steps
 
 

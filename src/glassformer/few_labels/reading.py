@@ -21,6 +21,8 @@ from glassformer.tasks.classify.task import labels_of
 ROLES = ("text", "text_pair", "label")
 MOST_LABELS, LONGEST_LABEL = 200, 40
 """A column of more different values, or of longer ones, is not plainly one of labels."""
+MEASURED = re.compile(r"-?\d*[.,]\d+|\d{1,4}([-./])\d{1,2}\1\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
+"""A number with a fraction, a date or a time: no label."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,12 @@ def plain_label(rows: RowSequence, text: str) -> str | None:
     Args:
         text: the column of the texts
     """
-    seen = {name: Counter[str]() for name in rows.columns if name not in (*IDENTIFIERS, text)}
+    seen = {name: Counter[str]() for name in rows.columns if name.lower() not in IDENTIFIERS and name != text}
     for row in rows:
         for name, counts in [*seen.items()]:
             value = str("" if row.get(name) is None else row[name]).strip()
             counts.update([value] if value else [])
-            if len(value) > LONGEST_LABEL or len(counts) > MOST_LABELS or re.fullmatch(r"-?\d*\.\d+", value):
+            if len(value) > LONGEST_LABEL or len(counts) > MOST_LABELS or MEASURED.fullmatch(value):
                 del seen[name]
     plain = [name for name, counts in seen.items() if 1 < len(counts) <= counts.total() / 2]
     return plain[0] if len(plain) == 1 else None

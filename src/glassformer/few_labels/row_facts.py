@@ -26,6 +26,8 @@ from glassformer.text.language import is_long_enough, language_identifier
 SEPARATORS = ("|", ";", ",", "/")
 SAMPLE = 400
 """Texts whose language is identified, evenly spaced."""
+MISSING = ("nan", "n/a", "#n/a", "#nv", "null", "none", "-", "?")
+"""Labels that in most files are none, in lower case."""
 LEAST_SHARE = 0.05
 """A language that fewer of the texts have may be a mistake of the identifier."""
 
@@ -44,7 +46,7 @@ class RowFacts(Record):
     words: quantiles of the lengths of texts in words
     languages: code, or name of a script, → share of the texts
     scripts: whether no identifier of languages is installed, and these are scripts alone
-    problems: kind of a finding → how many rows, or labels: conflict, repeat, empty, spelling, …
+    problems: kind of a finding → how many rows, or labels: conflict, repeat, empty, spelling, missing, …
     """
 
     file: str
@@ -120,6 +122,7 @@ def row_facts(
     counts, several = _label_counts(values, places, separator)
     problems = {x.kind: x.count for x in collector.findings(["rows"]) if x.kind in ("conflict", "repeat", "damaged")}
     problems |= {"empty": empty, "spelling": len(spelling_variants(counts))}
+    problems["missing"] = sum(n for name, n in counts.items() if name.strip().lower() in MISSING)
     languages, scripts = language_shares(texts)
     return RowFacts(
         file=labelled.file(0), columns=names, rows=len(texts) + empty, labelled=len(values),
