@@ -239,6 +239,24 @@ def test_no_cell_is_charged_with_what_starting_costs(
     assert seconds == {("starts", 4): 4, ("starts", 8): 4, ("words", 4): 0, ("words", 8): 0}, "4 folds of 1 second"
 
 
+def test_templates_are_compared(tmp_path: Path, encoder: Path) -> None:
+    ways = ["like {}", "an arrow {}"]
+    rows, methods = numbered(24), ["label-names", "embeddings", "words"]
+    given = options(tmp_path, encoder, rows, methods=methods, labels=[4], seeds=[0], templates=ways)
+    evaluator = few_labels_study(None, given).evaluator
+    assert isinstance(evaluator, FewLabelsEvaluator)
+    named = {name: each.options for name, each in evaluator.plan.named.items()}
+    assert named == {
+        **{f"{method} “{way}”": {"template": way} for method in methods[:2] for way in ways}, "words": {}
+    }  # fmt: skip
+    report = few_labels(options=FewLabelsOptions(**{**vars(given), "methods": ["label-names"]}))
+    assert [x.levels["method"] for x in report.points] == [f"label-names “{way}”" for way in ways]
+    assert any("“like {}” by label-names “an arrow {}” " in x.sentence for x in report.effects)
+    assert not any("()" in x.sentence for x in report.effects)
+    with pytest.raises(ConfigError, match=r"templates has '{text} is {mask}', which suits none of the methods"):
+        few_labels(options=FewLabelsOptions(**{**vars(given), "templates": ["{text} is {mask}"]}))
+
+
 def test_active_learning_has_curves_of_its_own(tmp_path: Path, encoder: Path) -> None:
     """A word that no labelled text has is what `words` is unsure of, so that margin looks for it."""
     names = ["banana"] * 40 + ["fruit"] * 18 + ["time"] * 2

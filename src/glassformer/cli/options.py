@@ -134,6 +134,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "ShrinkOptions.model": ("--model", "-m"),
     "ShrinkOptions.settings": ("--set",),
     "FewLabelsOptions.settings": ("--set",),
+    "FewLabelsOptions.templates": ("--template",),
     "FewLabelsOptions.model": ("--model", "-m"),
     "EncodingOptions.truncate": ("--truncate/--no-truncate",),
     "DocumentOptions.gitignore": ("--gitignore/--no-gitignore",),

@@ -42,7 +42,7 @@ from glassformer.few_labels.rows import (
 )
 from glassformer.files import as_path, counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.schema import Allowed, Count, Schema, parse
+from glassformer.files.schema import Allowed, Count, Schema, check, field_types, parse
 from glassformer.hub import resolve
 from glassformer.reports.report import plain
 from glassformer.runs.config import DataConfig, as_list
@@ -96,6 +96,7 @@ class FewLabelsPlan(Schema):
     labels: how many, of each slice; those that there are not are left out, and all that there are is added
     seeds: of slices and of all that is drawn
     choose: how the labelled rows are chosen; of several ways each method that needs labels has a curve for each
+    templates: sentences around labels, or texts; each method that has a `template` is evaluated with each that suits it
     unlabelled: files of further texts without labels
     unlabelled_limit: a random sample of this many of them
     folds: of cross-validation, where neither a file nor a share of test rows is named and the labelled rows are few
@@ -111,6 +112,7 @@ class FewLabelsPlan(Schema):
     labels: Sizes = field(default_factory=lambda: list(SIZES))
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
     choose: list[Choice] = field(default_factory=lambda: list[Choice]([STRATIFIED]))
+    templates: list[str] = field(default_factory=list)
     unlabelled: str | list[str] = field(default_factory=list)
     unlabelled_limit: Count = 5_000
     folds: Count = 4
@@ -123,15 +125,37 @@ class FewLabelsPlan(Schema):
 
     @property
     def named(self) -> dict[str, NamedMethod]:
-        """The methods by name; of several ways to choose rows, each method with each: `knn-margin`."""
-        given = self.methods if isinstance(self.methods, dict) else dict.fromkeys(self.methods)
+        """The methods by name; with several templates, or ways to choose rows, each with each: `knn-margin`."""
         named: dict[str, NamedMethod] = {}
-        for name, each in given.items():
-            method = replace(each or NamedMethod(), method=(each and each.method) or name)
+        for name, method in self._with_templates().items():
             alone = method.choose is not None or "labels" not in find_method(str(method.method)).NEEDS
             for choice in [method.choose or STRATIFIED] if alone else self.choose:
                 named[name if alone or len(self.choose) == 1 else f"{name}-{choice}"] = replace(method, choose=choice)
         return named
+
+    def _with_templates(self) -> dict[str, NamedMethod]:
+        """The methods as they are given, and instead of one that has a template one for each that suits it."""
+        given = self.methods if isinstance(self.methods, dict) else dict.fromkeys(self.methods)
+        methods: dict[str, NamedMethod] = {}
+        used: set[str] = set()
+        for name, each in given.items():
+            method = replace(each or NamedMethod(), method=(each and each.method) or name)
+            hint = field_types(find_method(str(method.method)).OPTIONS).get("template")
+            own = "template" in method.options
+            suited = [] if hint is None or own else [x for x in self.templates if _suits(hint, x)]
+            used |= {*suited}
+            for template in suited:
+                options = {**method.options, "template": template}
+                methods[f"{name} “{template}”"] = replace(method, options=options)
+            if not suited:
+                methods[name] = method
+        if unused := [x for x in self.templates if x not in used]:
+            raise ConfigError(
+                f"few_labels.templates has {safe_repr(unused[0])}, which suits none of the methods: label-names, "
+                "entailment, embeddings and contrastive have one {} in the place of the label; prompts one {text} and "
+                "one {mask}; in-context {text} and at its end {label}"
+            )
+        return methods
 
     def validate(self) -> None:
         if not self.named:
@@ -143,6 +167,15 @@ class FewLabelsPlan(Schema):
                     f"few_labels.methods.{name}.labels is {each.labels}; it must have one of few_labels.labels: "
                     f"{', '.join(map(str, self.labels))}"
                 )
+
+
+def _suits(hint: Any, template: str) -> bool:
+    """Whether a method takes a template."""
+    try:
+        check(hint, template, "template")
+    except ConfigError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)

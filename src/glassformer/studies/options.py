@@ -74,6 +74,13 @@ class FewLabelsOptions(Schema):
             "active learning: least-confidence, margin, entropy, core-set, k-means, both."
         ),
     ] = None
+    templates: Annotated[
+        Sequence[str],
+        Doc(
+            "Sentence around a label, such as 'It is about {}.'; repeatable: each method that has one is compared with "
+            "each."
+        ),
+    ] = ()
     settings: Annotated[
         Mapping[str, Any], Doc("Option of a method, by its path: contrastive.steps=100; repeatable.")
     ] = field(default_factory=dict)
@@ -98,6 +105,7 @@ class FewLabelsOptions(Schema):
         named |= {"few_labels.unlabelled": [*self.unlabelled] or None, "few_labels.separator": self.separator}
         named |= {"few_labels.labels": None if self.labels is None else [*self.labels]}
         named |= {"few_labels.max_tokens": self.max_tokens}
+        named |= {"few_labels.templates": [*self.templates] or None}
         named |= {"few_labels.choose": None if self.choose is None else [*self.choose]}
         for path, value in named.items():
             if value is not None:

@@ -231,7 +231,8 @@ class Effect:
     @property
     def sentence(self) -> str:
         """What it says, and whether it can be told from chance."""
-        size, where = self.difference, f" ({label_of(self.where)})" if self.where else ""
+        label = label_of(self.where)  # empty where all that is in it applies to neither
+        size, where = self.difference, f" ({label})" if label else ""
         subject = f"Replacing {self.first} by {self.second}{where}"
         if size.value == 0 and not size.leaves_out_zero and not any(self.seeds):
             return f"{subject} leaves the {self.metric} at {self.after:.3f}."
