@@ -48,8 +48,8 @@ def home(tmp_path: Path) -> Path:
     [
         ("run", "a run"),
         ("store", "a store of documents"),
-        ("study", "a study"),
-        ("search", "a search"),
+        ("study", "a study or a search"),
+        ("search", "a study or a search"),
         ("report.json", "a report"),
         ("rows.csv", "a data file"),
         ("rows.json", "a data file"),
@@ -99,7 +99,7 @@ def test_each_has_a_page_that_begins_with_its_finding(home: Path, path: str, fin
         (["cut.json"], "is not valid JSON"),
         (
             ["rows.cvs"],
-            "none of these: a store of documents, a run, a study, a search, a report, a data file, a folder",
+            "none of these: a store of documents, a run, a study or a search, a report, a data file, a folder",
         ),
         (["rows.cvs"], "rows.csv"),
     ],

@@ -14,7 +14,7 @@ import yaml
 from glassformer.reports.report import Display
 from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.options import SearchOptions
-from glassformer.runs.unfinished import Unfinished, part_of, results
+from glassformer.runs.unfinished import PROGRESS, Unfinished, results
 from glassformer.training.callbacks import Callback, StepReport
 from glassformer.training.search_run import search_config
 from glassformer.training.trainer import Trainer
@@ -40,7 +40,7 @@ def test_a_search_says_how_far_it_is_while_it_runs(tmp_path: Path) -> None:
 
     class Look(Callback):
         def on_step(self, trainer: Trainer, report: StepReport) -> None:
-            pages.append(results(folder, "trials.json"))
+            pages.append(results(folder))
 
     search_config(config, SearchOptions(), callbacks=lambda: [Look()])
     (first, curves), (second, _) = pages
@@ -49,7 +49,7 @@ def test_a_search_says_how_far_it_is_while_it_runs(tmp_path: Path) -> None:
     assert [run.name for run in curves.runs] == ["trial-0"]
     assert isinstance(second, Unfinished) and second.finding.startswith("1 of 2 trials are done; now trial 1, since ")
     assert "Best: " in second.finding and len(next(iter(second.tables())).rows) == 1
-    [whole] = results(folder, "trials.json")
+    [whole] = results(folder)
     assert not isinstance(whole, Unfinished) and not (folder / "progress.json").exists()
 
 
@@ -81,12 +81,12 @@ def test_a_killed_search_leaves_no_folder_of_a_trial_once_resumed(tmp_path: Path
     assert done.returncode == -signal.SIGKILL, done.stderr
     names = lambda: sorted(path.name for path in folder.glob("trial-*"))  # noqa: E731
     assert names() == (["trial-0", "trial-1"] if keep else ["trial-1"])
-    [page] = [page for page in results(folder, "trials.json") if isinstance(page, Unfinished)]
+    [page] = [page for page in results(folder) if isinstance(page, Unfinished)]
     assert page.finding.startswith("Stopped with 1 of 2 trials done, at trial 1; the same command continues.")
     stale = folder / "trial-1" / "checkpoints" / "of-the-killed-one"
     stale.mkdir(parents=True)
     found = search_config(config, SearchOptions(trials=trials))
-    assert [trial.number for trial in found.trials] == list(range(trials)) and not part_of(folder)
+    assert [trial.number for trial in found.trials] == list(range(trials)) and not (folder / PROGRESS).exists()
     assert names() == (["trial-0", "trial-1"] if keep else []) and not stale.exists()
     whole = search_config(config, SearchOptions(trials=trials, output=str(tmp_path / "whole")))
     assert [trial.settings for trial in whole.trials] == [trial.settings for trial in found.trials]

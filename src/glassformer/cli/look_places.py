@@ -7,19 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.files.lazy import imported
 from glassformer.reports.kinds import is_report
 from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address
 from glassformer.runs.folder import CONFIG, iterate_runs
 
 DATA_FILE = re.compile(r".+\.(csv|tsv|jsonl|ndjson|json|parquet|conllu?|txt)(\.gz)?", re.IGNORECASE)
-STUDY, SEARCH = "study.json", "trials.json"
 
 
-def _part_of(path: str) -> str:
-    """What an unfinished study or search at a path consists of."""
-    return str(imported("glassformer.runs.unfinished:part_of")(Path(path)))  # whose module computes
+def _has_results(path: str) -> bool:
+    """Whether a study or a search wrote its results or its progress to a folder."""
+    return any((Path(path) / name).is_file() for name in ("study.json", "trials.json", "progress.json"))
 
 
 class Place(NamedTuple):
@@ -42,10 +40,7 @@ PLACES = (
           "glassformer.cli.look_documents:look_at_store"),
     Place("a run", lambda x: (Path(x) / CONFIG).is_file(), "glassformer.cli.look_reports:look_at_run",
           has_model=True),
-    Place("a study", lambda x: (Path(x) / STUDY).is_file() or _part_of(x) == "cell",
-          "glassformer.cli.look_reports:look_at_study"),
-    Place("a search", lambda x: (Path(x) / SEARCH).is_file() or _part_of(x) == "trial",
-          "glassformer.cli.look_reports:look_at_search"),
+    Place("a study or a search", _has_results, "glassformer.cli.look_reports:look_at_results"),
     Place("a report", lambda x: is_report(Path(x)), "glassformer.cli.look_reports:look_at_report"),
     Place("a data file", lambda x: Path(x).is_file() and DATA_FILE.fullmatch(x) is not None,
           "glassformer.cli.look_reports:look_at_data"),

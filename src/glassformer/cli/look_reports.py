@@ -28,21 +28,12 @@ def look_at_report(path: str, texts: list[str], page: LookOptions, loading: Load
     _show(lambda: read_reports(path), path, texts, page, json)
 
 
-def look_at_study(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
-    """The page of a study, also while it runs, from its `study.json`."""
-    _look_at_results(path, "study.json", texts, page, json)
-
-
-def look_at_search(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
-    """The page of a hyperparameter search, also while it runs, from its `trials.json`."""
-    _look_at_results(path, "trials.json", texts, page, json)
-
-
-def _look_at_results(path: str, file: str, texts: list[str], page: LookOptions, json: bool) -> None:
+def look_at_results(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
+    """The page of a study or of a hyperparameter search, also while it runs."""
     from glassformer.runs.unfinished import results, results_stamp
 
     folder = as_path(path, "folder")
-    _show(lambda: results(folder, file), path, texts, page, json, stamp=lambda where: results_stamp(folder, file))
+    _show(lambda: results(folder), path, texts, page, json, stamp=lambda where: results_stamp(folder))
 
 
 def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:

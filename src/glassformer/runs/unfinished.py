@@ -31,6 +31,8 @@ from glassformer.runs.run_list import stamp
 from glassformer.runs.state import LOCK
 
 PROGRESS = "progress.json"
+RESULTS = {"cell": "study.json", "trial": "trials.json"}
+"""The file of results, by what they consist of: of a study, and of a search."""
 MAX_RUNNING = 4
 """Runs whose curves a page shows below the results: one trains at a time, unless a cell trains several."""
 
@@ -39,7 +41,7 @@ MAX_RUNNING = 4
 class PartsDone:
     """How far a study or a search is.
 
-    part: what it consists of: cell or trial
+    part: what it consists of: a key of `RESULTS`
     done, planned: how many of them
     current: the one that runs
     since: when that began, in seconds since 1970
@@ -139,27 +141,20 @@ class Unfinished(Display):
         return [] if self.report is None else self.report.page_remarks()
 
 
-def part_of(folder: Path) -> str:
-    """What an unfinished study or search consists of: cell or trial; "" = the folder is of none."""
-    with suppress(DataError):
-        return str(read_json_object(folder / PROGRESS, DataError, optional=True).get("part", ""))
-    return ""
-
-
-def results(folder: Path, file: str) -> list[Display]:
+def results(folder: Path) -> list[Display]:
     """The reports of a study or a search: while it runs, how far it is, and the curves of what trains now.
 
-    Args:
-        file: of its results, in the folder
     Raises: DataError: there are no results and nothing runs, or they are damaged.
     """
+    written = [path for name in RESULTS.values() if (path := folder / name).is_file()]
     if not (folder / PROGRESS).is_file():
-        return read_reports(folder / file)
+        return read_reports(written[0] if written else folder / RESULTS["cell"])
     try:
         progress = parse(PartsDone, read_json_object(folder / PROGRESS, DataError))
-    except GlassformerError as error:  # it is not what a study or a search writes
+        path = folder / RESULTS[progress.part]
+    except (GlassformerError, KeyError) as error:  # it is not what a study or a search writes
         raise DataError(f"{folder / PROGRESS}: {error}; remove it") from error
-    reports = read_reports(folder / file) if (folder / file).is_file() else []
+    reports = read_reports(path) if path in written else []
     running = holder_lives(folder / LOCK)
     runs = [] if running is False else _training(folder)
     sentence = progress.sentence(running is not False, runs)
@@ -167,10 +162,10 @@ def results(folder: Path, file: str) -> list[Display]:
     return [first, *reports[1:], *([TrainingCurves(runs, whole=False)] if runs else [])]
 
 
-def results_stamp(folder: Path, file: str) -> str:
+def results_stamp(folder: Path) -> str:
     """Another text where `results` may give others."""
     parts = [str(holder_lives(folder / LOCK)), stamp(_training_folders(folder))]
-    for path in (folder / file, folder / PROGRESS):
+    for path in (folder / name for name in (*RESULTS.values(), PROGRESS)):
         with suppress(OSError):  # which is not there (yet)
             parts.append(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}")
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()

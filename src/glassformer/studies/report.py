@@ -586,13 +586,23 @@ class StudyReport(Report, kind="study", version=3, keys=STUDY_KEYS):
 
     @property
     def finding(self) -> str:
-        """What the evaluator says, the winner of the largest number, the first crossing, or what all changes do."""
+        """What the evaluator says, the winner of the largest number, the first crossing, or the largest change."""
         if own := self.facts.get("finding"):
             return str(own)
         if self.winners:
             last = self.winners[-1].sentence
             return last if len(self.winners) == 1 else f"{best_by_number(self.winners)} {last}"
-        return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "") or self._best
+        return next(iter(self.crossings), "") or self._largest_change or self._best
+
+    @property
+    def _largest_change(self) -> str:
+        """What the replacement that changes the metric most does; of many also how many are beyond chance."""
+        own = [x for x in self.front if x.metric == self.metric]
+        if not own:
+            return ""
+        size = [abs(x.difference.value) if math.isfinite(x.difference.value) else -1.0 for x in own]
+        rest = self.sentences[-1:] if len(own) > MAX_SENTENCES else []
+        return " ".join([own[size.index(max(size))].sentence, *rest])
 
     @property
     def _best(self) -> str:
