@@ -36,8 +36,9 @@ extensions = ["myst_parser"]
 exclude_patterns = ["results"]
 html_theme = "furo"
 html_title = "Glassformer"
-html_static_path = ["site.css"]
+html_static_path = ["site.css", "copy.js"]
 html_css_files = ["site.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 html_copy_source = html_show_sourcelink = False
 html_show_search_summary = False  # it would fetch the pages, which browsers refuse for files
 html_math_renderer = "mathml"

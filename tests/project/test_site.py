@@ -180,3 +180,14 @@ def test_it_is_searched_without_a_server(site: Path, tab: Any) -> None:
     page.goto((site / "search.html").as_uri() + "?q=induction")
     page.wait_for_selector("#search-results li a")
     assert "patching.html" in page.inner_html("#search-results")
+
+
+def test_the_commands_of_a_console_are_copied_without_prompt_and_output(site: Path, tab: Any) -> None:
+    opened = tab()
+    opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = opened.goto(site / "lessons.html")
+    block = page.locator("div.highlight", has_text="$ glassformer").first
+    lines = [line for line in block.locator("pre").inner_text().splitlines() if line.startswith("$ ")]
+    block.get_by_role("button", name="Copy").press("Enter")
+    block.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "\n".join(line[2:] for line in lines)

@@ -110,11 +110,10 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
 
     def page_tables(self) -> list[Table]:
         """The same, each step with its command."""
-        rows = [
-            [f"{i}. {x.what}", "\n\n".join(filter(None, [f"{x.reason} {x.expected}".rstrip(), x.command]))]
-            for i, x in enumerate(self.steps, 1)
-        ]
-        return [Table(["what to do next", "why, and the command"], rows, left=2, longest=2_000), *self._numbers()]
+        rows = [[f"{i}. {x.what}", f"{x.reason} {x.expected}".rstrip()] for i, x in enumerate(self.steps, 1)]
+        commands = [step.command for step in self.steps]
+        headings = ["what to do next", "why, and the command"]
+        return [Table(headings, rows, left=2, longest=2_000, commands=commands), *self._numbers()]
 
     def _numbers(self) -> Iterator[Table]:
         if self.facts.labels:

@@ -303,8 +303,17 @@ def _label(text: str) -> str:
 def _without_script(report: Display) -> str:
     above = "".join(f"<p>{escape(text)}</p>" for text in (_title(report), *map(shown_text, report.above)) if text)
     shown = report.page_tables() if report.browser() is None else report.tables()
-    tables = (Table(x.headings, x.rows, x.caption, longest=x.longest) for x in shown)
+    tables = (Table(x.headings, _with_commands(x), x.caption, longest=x.longest) for x in shown)
     return above + "".join(table.html() for table in tables)  # without shades: the policy allows no style attribute
+
+
+def _with_commands(table: Table) -> Sequence[Sequence[str]]:
+    """The rows of a table, each with its command below the last cell."""
+    if not table.commands:
+        return table.rows
+    return [
+        [*row[:-1], f"{row[-1]}\n\n{command}".strip()] for row, command in zip(table.rows, table.commands, strict=True)
+    ]
 
 
 def _number(x: float | None) -> float | str | None:
@@ -348,6 +357,7 @@ def _table_data(table: Table) -> dict[str, Any]:
         "baselines": list(table.baselines),
         "folded": table.folded,
         "note": shown_text(table.note),
+        **({"commands": list(map(shown_text, table.commands))} if table.commands else {}),
         **({"chooses": table.chooses} if table.chooses else {}),
         **({} if table.measure is None else {"browse": {"measure": table.measure, "address": table.address}}),
     }

@@ -149,6 +149,7 @@ class Table:
     note: a sentence that a page shows below the caption
     chooses: what the heading of a row chooses in the browser of its page: rows of this true class, of this group, or
         in which it is found
+    commands: for each row, "" = none: a page shows it below the last cell, with a button that copies it
     measure: a page filters and groups the rows, and its charts show those that are selected, each of which is the
         group of its lines by its heading; of a group it shows the mean of this column. None = a table to read
     address: of such a page on its server: that of a row follows
@@ -168,6 +169,7 @@ class Table:
     folded: bool = False
     note: str = ""
     chooses: Literal["", "true", "group", "find"] = ""
+    commands: Sequence[str] = ()
     measure: int | None = None
     address: str = ""
     as_picture: bool = False

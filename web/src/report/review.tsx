@@ -4,6 +4,7 @@
  */
 
 import { storeItem, storedItem } from "../core/browser";
+import { Command } from "../ui/command";
 import { element, fill } from "./dom";
 import "./review.css";
 import { type Row, textNames, textOf } from "./row";
@@ -42,11 +43,11 @@ export function reviewSheet(rows: Row[], kind: BrowserData["kind"], correction: 
 }
 
 const review = (data: BrowserData, rows: Row[]): Review => {
-  const { names, kind } = data, corrections = new Corrections(), bar = element(<div class="command" hidden />);
+  const { names, kind } = data, corrections = new Corrections(), bar = element(<div class="corrected" hidden />);
   corrections.changed = () => {
     const sheet = reviewSheet(rows, kind, corrections.of), count = sheet.length - 1;
     bar.hidden = count === 0;
-    fill(bar, <><button type="button" onClick={() => download("corrections.csv", new Blob([csv(sheet)], { type: "text/csv" }))}>Save {count.toLocaleString("en")} {count === 1 ? "correction" : "corrections"}</button><code>{data.review} corrections.csv</code></>);
+    fill(bar, <><button type="button" onClick={() => download("corrections.csv", new Blob([csv(sheet)], { type: "text/csv" }))}>Save {count.toLocaleString("en")} {count === 1 ? "correction" : "corrections"}</button><Command line={`${data.review} corrections.csv`} /></>);
   };
   corrections.changed();
 

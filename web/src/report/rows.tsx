@@ -9,6 +9,7 @@
 import { write as address, written } from "./address";
 import { element, fill } from "./dom";
 import { type Row, textNames, textOf } from "./row";
+import { Command } from "../ui/command";
 import "./rows.css";
 import { finite, percent } from "./scales";
 import { Long } from "./table";
@@ -192,8 +193,7 @@ function drawer({ kind, names, command, explorer }: BrowserData, review: Review 
       return link as never;
     }
     const line = `${command} ${row.look.some((text) => text.startsWith("-")) ? "-- " : ""}${row.look.map(quoted).join(" ")}`;
-    const copy = element(<button onClick={() => void navigator.clipboard?.writeText(line).then(() => (copy.textContent = "Copied"))}>Copy</button>);
-    const box = element(<div class="command"><code>{line}</code>{copy as never}</div>);
+    const box = element(<Command line={line} />);
     const button = element(<button class="look" aria-expanded="false" onClick={() => {
       const open = button.getAttribute("aria-expanded") === "false";
       button.setAttribute("aria-expanded", String(open));

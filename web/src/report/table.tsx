@@ -1,5 +1,6 @@
 /** A table: sorted by any column; numbers with intervals are bars on one scale. */
 
+import { Command } from "../ui/command";
 import { element } from "./dom";
 import { finite, intervalRange, number, significant, ticks } from "./scales";
 import type { Cell, IntervalCell, TableData } from "./types";
@@ -225,9 +226,11 @@ export function Row({ table, i, scales, signed }: { table: TableData; i: number;
     if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
     const text = <Words text={textOf(cell)} />, long = shapeOf(textOf(cell));
     if (column === 0) return <th scope="row" class={long || undefined}>{table.chooses && globalThis.glassformerRows ? <Chooser table={table} text={textOf(cell)} /> : text}</th>;
+    const command = column === table.headings.length - 1 && table.commands?.[i];
     return (
       <td class={column < table.left ? `is-text${long}` : undefined} style={shade(table, i, column, signed)}>
         {text}
+        {command && <Command line={command} />}
       </td>
     );
   };
@@ -280,7 +283,7 @@ export function Grid({ table, label, ordered }: { table: TableData; label: strin
   return (
     <>
       <div class={`sheet${table.rows.length > TALL_ROWS ? " tall" : ""}`} tabindex={0} role="group" aria-label={label}>
-        <table>
+        <table class={table.commands ? "steps" : undefined}>
           <thead>
             <tr>{headings as never}</tr>
           </thead>
@@ -304,8 +307,10 @@ export const hasBars = (table: TableData): boolean => table.headings.some((_, co
 export function plainRows(table: TableData): (string | number)[][] {
   const wide = table.headings.map((_, column) => table.rows.some((row) => typeof row[column] === "object"));
   const ends = (cell: Cell) => (typeof cell === "object" ? [cell.value, cell.low, cell.high].map((x) => x ?? "") : [cell, "", ""]);
-  const plain = (row: Cell[]) => row.flatMap((cell, column) => (wide[column] ? ends(cell) : [textOf(cell)]));
-  return [table.headings.flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name])), ...table.rows.map(plain)];
+  const { commands } = table;
+  const plain = (row: Cell[], i: number) => [...row.flatMap((cell, column) => (wide[column] ? ends(cell) : [textOf(cell)])), ...(commands ? [commands[i]] : [])];
+  const headings = table.headings.flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name]));
+  return [[...headings, ...(commands ? ["command"] : [])], ...table.rows.map(plain)];
 }
 
 /** A table as a card, folded where it is said to be. */
@@ -315,7 +320,7 @@ export function TableCard({ table, whole, hint = "" }: { table: TableData; whole
   const name = table.caption || "table";
   let order: number[] = [];
   const grid = <Grid table={table} label={name} ordered={(rows) => (order = rows)} />;
-  const save = globalThis.glassformerSaves!(name, () => plainRows({ ...table, rows: order.map((i) => table.rows[i]) })) as never;
+  const save = globalThis.glassformerSaves!(name, () => plainRows({ ...table, rows: order.map((i) => table.rows[i]), commands: table.commands && order.map((i) => table.commands![i]) })) as never;
   return (
     <section class={`card${whole ? " whole" : ""}`}>
       {table.folded ? (

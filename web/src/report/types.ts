@@ -34,6 +34,8 @@ export interface TableData {
   folded: boolean;
   /** A sentence below the caption. */
   note: string;
+  /** A command for each row, below its last cell; "": none. */
+  commands?: string[];
   /** What the headings of its rows choose in the browser of the page. */
   chooses?: "true" | "group" | "find";
   /** A table to search in, whose rows are groups of lines of the charts: the column of which groups have a mean, and the address of the pages of rows. */

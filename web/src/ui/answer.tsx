@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { BinaryFrame } from "../core/binary-frame";
 import { type Progress, UserError, type ViewProps } from "../core/types";
+import { Told } from "./command";
 
 /**
  * Ask a view of explorer/registry.py when it is shown, and again for another session or request.
@@ -32,7 +33,7 @@ export function useAnswer({ transport, session, refuse }: ViewProps, name: strin
     return () => asked.abort();
   }, [session, name, JSON.stringify(request)]);
   const { done, of } = progress.value;
-  if (problem.value) return [null, <p class="reading-problem" role="alert">{problem.value}</p>];
+  if (problem.value) return [null, <p class="reading-problem" role="alert"><Told text={problem.value} /></p>];
   if (frame.value) return [frame.value, null];
   return [null, <p class="reading-waiting" role="status">{words} {of > 0 && <progress max={of} value={done} aria-label="Done" />}</p>];
 }

@@ -2,6 +2,7 @@
 
 import type { ErrorNotice, Store } from "../core/store";
 import { Icon } from "./icons";
+import { Command } from "./command";
 
 export function Banners({ store }: { store: Store }) {
   const obstacle = store.obstacle.value;
@@ -27,7 +28,7 @@ function ErrorBanner({ store, obstacle }: { store: Store; obstacle: ErrorNotice 
     <div class="banner" data-kind={obstacle.kind}>
       <p>
         {obstacle.message}{" "}
-        {obstacle.kind === "unreachable" && (session ? <>Start it again with: <code>{session.look}</code></> : "Start it again with the command that opened this page.")}
+        {obstacle.kind === "unreachable" && (session ? <>Start it again with: <Command line={session.look} /></> : "Start it again with the command that opened this page.")}
         {obstacle.kind === "gone" && "What is on screen stays; to look further, run the text again."}
       </p>
       {label && <button onClick={again} disabled={store.progress.value !== null}>{label}</button>}

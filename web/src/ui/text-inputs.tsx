@@ -6,6 +6,7 @@ import type { Store } from "../core/store";
 import type { Session } from "../core/types";
 import { Icon } from "./icons";
 import { placeBelow } from "./popover";
+import { Command } from "./command";
 
 export function Texts({ store, session }: { store: Store; session: Session }) {
   const shown = session.fields.map((_, index) => session.texts[index] ?? "");
@@ -67,7 +68,7 @@ function ReadOnly({ session }: { session: Session }) {
         <button class="quiet" ref={button} popovertarget="made-by" aria-label="Another text" title="Another text"><b aria-hidden="true">i</b></button>
         <div id="made-by" class="menu" popover="auto" ref={note} onBeforeToggle={() => placeBelow(note.current, button.current)}>
           <p>This page holds one text. For another, change it in what makes the page:</p>
-          <code>{session.command}</code>
+          <Command line={session.command} />
         </div>
       </section>
     </Fold>

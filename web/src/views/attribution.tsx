@@ -19,6 +19,7 @@ import "./lens.css";
 import { tableOf, useExports } from "./attribution/exports";
 import { diverging } from "./neuron/diverging-colours";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 export function AttributionView(props: ViewProps) {
   const controller = useMemo(() => new AttributionController(props), [props.session]);
@@ -123,7 +124,7 @@ function Controls({ controller }: { controller: AttributionController }) {
 
 function Waiting({ controller }: { controller: AttributionController }) {
   const progress = controller.progress.value;
-  if (controller.problem.value) return <p class="reading-problem" role="alert">{controller.problem.value}</p>;
+  if (controller.problem.value) return <p class="reading-problem" role="alert"><Told text={controller.problem.value} /></p>;
   if (!progress) return null;
   return <p class="reading-waiting" role="status">Computing gradients… <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /></p>;
 }

@@ -11,6 +11,7 @@ import { Counts, exportsOf, Matches, Table } from "./contexts/matches";
 import "./contexts.css";
 import * as views from "../core/views";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 const COUNT = 20;
 const NAMES: Record<SearchBy, string> = { layer: "layer's vector", head: "head's output", neuron: "neuron" };
@@ -67,7 +68,7 @@ export function ContextsView(props: ViewProps) {
         <span class="hint">{count(corpus.tokens)} tokens of {corpus.source}</span>
       </div>
       {state.value.search.by !== "neuron" && <Tokens {...props} />}
-      {problem.value && <p class="ctx-absent" role="status">{problem.value}</p>}
+      {problem.value && <p class="ctx-absent" role="status"><Told text={problem.value} /></p>}
       {!query.value && !problem.value && <p class="ctx-absent" role="status">{hintOf(state.value, corpus)}</p>}
       {result.value && (
         <div class="ctx-body">

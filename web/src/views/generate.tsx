@@ -15,6 +15,7 @@ import { Table } from "./generate/table";
 import { Texts } from "./generate/text-list";
 import "./generate.css";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 export function GenerateView({ generation, exports, say }: ViewProps & { generation: GenerationStore }) {
   const host = useRef<HTMLDivElement>(null);
@@ -65,7 +66,7 @@ export function GenerateView({ generation, exports, say }: ViewProps & { generat
 /** What went wrong, or cannot be done here; what was written stays on screen. */
 function Trouble({ generation }: { generation: GenerationStore }) {
   const { problem, unavailable: absent } = generation;
-  if (problem.value) return <p class="gen-trouble" role="alert">{problem.value}</p>;
+  if (problem.value) return <p class="gen-trouble" role="alert"><Told text={problem.value} /></p>;
   if (!absent.value) return null;
   const at = absent.value.lastIndexOf("glassformer look");
   return <p class="gen-trouble" data-absent role="status">{at < 0 ? absent.value : <>{absent.value.slice(0, at)}<code>{absent.value.slice(at)}</code></>}</p>;

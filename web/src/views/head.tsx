@@ -20,6 +20,7 @@ import { Table } from "./head/table";
 import { Tokens } from "./head/tokens";
 import "./head.css";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 /** The least height of the columns on screen, as a share of it on a narrow one, and what is to be seen below them. */
 const [LEAST, SHARE, BELOW] = [320, 0.72, 84];
@@ -171,10 +172,7 @@ function Stage({ controller }: { controller: HeadController }) {
 /** Why there is nothing to see. */
 function Empty({ controller }: { controller: HeadController }) {
   const absent = controller.absent.value;
-  if (absent) {
-    const [words, options] = absent.split(controller.session.look);
-    return <p class="head-absent" role="status">{words}{options !== undefined && <code>{controller.session.look}{options}</code>}</p>;
-  }
+  if (absent) return <p class="head-absent" role="status"><Told text={absent} /></p>;
   const maps = controller.mapCount.value;
   return maps > MAPS ? <p class="head-absent" role="status">{plural(maps, "head")} are more than can be drawn at once ({MAPS}): choose fewer layers or heads.</p> : null;
 }

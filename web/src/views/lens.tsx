@@ -21,6 +21,7 @@ import { tableOf } from "./lens/picture";
 import { Span } from "./lens/span";
 import { useExports } from "./lens/use-exports";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 const HUE = 258;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
@@ -72,7 +73,7 @@ export function LensView(props: ViewProps) {
 
 function Waiting({ controller }: { controller: LensController }) {
   const progress = controller.progress.value;
-  if (controller.problem.value) return <p class="reading-problem" role="alert">{controller.problem.value}</p>;
+  if (controller.problem.value) return <p class="reading-problem" role="alert"><Told text={controller.problem.value} /></p>;
   if (!progress) return null;
   return (
     <p class="reading-waiting" role="status">

@@ -12,6 +12,7 @@ import { Legend, Strongest, Table, tableOf, Whole } from "./matrix/panel";
 import { type Figure, Plot } from "./matrix/plot";
 import "./matrix.css";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 export function MatrixView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
@@ -91,7 +92,7 @@ function Matrix(props: ViewProps) {
           <Whole controller={controller} />
           {controller.absent.value && (
             <p class="matrix-absent">
-              {controller.absent.value}
+              <Told text={controller.absent.value} />
               <br />
               The map drawn here is this head's thumbnail: the largest probability of each square of tokens.
             </p>

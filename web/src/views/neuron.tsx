@@ -16,6 +16,7 @@ import { type Numbers, NeuronController } from "./neuron/neuron-controller";
 import { shared, Computation } from "./neuron/computation";
 import "./neuron.css";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 export function NeuronView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
@@ -87,7 +88,7 @@ function Neuron(props: ViewProps) {
         <Legend dark={props.dark.value} />
       </div>
       {!controller.whole && numbers && <Sweep controller={controller} probs={numbers.row.probs} />}
-      {controller.absent.value && <p class="neuron-absent">{controller.absent.value}</p>}
+      {controller.absent.value && <p class="neuron-absent"><Told text={controller.absent.value} /></p>}
       {numbers ? <Rows controller={controller} numbers={numbers} /> : !controller.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
       {tabled.value && numbers && <Table controller={controller} numbers={numbers} />}
     </div>

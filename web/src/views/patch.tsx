@@ -22,6 +22,7 @@ import { HeatMap, inkOf } from "./patch/heat-map";
 import { PatchController } from "./patch/patch-controller";
 import { diverging } from "./neuron/diverging-colours";
 import type { ViewModule } from "../ui/view-module";
+import { Told } from "../ui/command";
 
 export function PatchView({ choice, ...props }: ViewProps & { choice: ComponentChildren }) {
   const controller = useMemo(() => new PatchController(props), [props.session]);
@@ -87,7 +88,7 @@ function metricOf(sweep: Sweep): string {
 
 function Waiting({ controller }: { controller: PatchController }) {
   const progress = controller.progress.value;
-  if (controller.problem.value) return <p class="patch-problem" role="alert">{controller.problem.value}</p>;
+  if (controller.problem.value) return <p class="patch-problem" role="alert"><Told text={controller.problem.value} /></p>;
   if (progress) {
     return (
       <div class="patch-waiting" role="status">
