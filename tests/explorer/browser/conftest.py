@@ -36,6 +36,7 @@ FLAGS = [
 
 STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 Check = Callable[[Any, str], None]
+_running: list[Any] = []
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +51,14 @@ def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs playwright to drive the browser: pip install playwright"
     )
+    if _running:  # of tests in another folder, which import this fixture: a process has one
+        yield _running[0]
+        return
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=FLAGS)
+        _running.append(browser)
         yield browser
+        _running.clear()
         browser.close()
 
 

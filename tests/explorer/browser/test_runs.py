@@ -148,7 +148,7 @@ def test_each_run_and_several_have_a_page_and_the_way_back_works(tab: Tabs, serv
     page.wait_for_selector("text=Settings that differ")
     names = [f"sweep-{i}/run-{j}" for i, j in ((1, 1), (0, 2), (1, 3), (0, 0), (0, 4))]
     assert page.title() == "5 runs" and page.url.endswith(f"/run/{'//'.join(names)}")
-    page.get_by_role("link", name="Back to the overview").click()
+    page.get_by_role("link", name="All runs").click()
     page.wait_for_selector(".browse tbody tr")
 
 

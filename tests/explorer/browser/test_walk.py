@@ -89,7 +89,7 @@ def test_a_newcomer_walks_to_the_reason_for_the_worst_error_and_back(
     assert (
         page.locator(".row.at .where").inner_text() == where and page.get_by_label("Answers").input_value() == "wrong"
     )
-    page.get_by_role("link", name="Back to the overview").click()
+    page.get_by_role("link", name="All runs").click()
     page.get_by_role("link", name="new", exact=True).click()
     page.get_by_text("It has no rows yet").wait_for()
     assert page.get_by_role("slider", name="Loss: step").count() == 1

@@ -179,7 +179,8 @@ function tableCard(table: TableData, drawable: Set<string>, show: (picked: Picke
       else heading.removeAttribute("aria-sort");
     });
     const [all, some] = [table.rows.length, order.length].map((n) => n.toLocaleString("en"));
-    count.textContent = some === all ? `${all} rows` : `${some} of ${all} rows`;
+    const noun = table.rows.length === 1 ? "row" : "rows";
+    count.textContent = some === all ? `${all} ${noun}` : `${some} of ${all} ${noun}`;
     more.hidden = order.length <= limit;
     more.textContent = `Show ${Math.min(ROWS, order.length - limit).toLocaleString("en")} more of ${some}`;
     if (find.value !== state.find) find.value = state.find;

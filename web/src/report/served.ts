@@ -31,13 +31,13 @@ function draw(page: PackedPage): void {
   document.title = page.title || "Glassformer";
 }
 
-/** The page of a run of a folder: its logo leads to the list. */
+/** The page of a run of a folder: its logo, and words next to it, lead to the list. */
 function linkBack(): void {
   const up = document.createElement("a"), logo = place.querySelector(".brand > *")!;
   up.href = "/";
-  for (const name of ["title", "aria-label"]) up.setAttribute(name, "Back to the overview");
+  up.className = "up";
   logo.replaceWith(up);
-  up.append(logo);
+  up.append(logo, "All runs");
 }
 
 function fail(message: string): void {
