@@ -19,7 +19,7 @@ def model(shared: Path) -> Model:
 def test_a_report(model: Model) -> None:
     made = tour(model, ["Once upon a time", "there was one time"])
     data = made.to_dict()
-    assert (data["kind"], data["model"]["layers"], len(data["heads"])) == ("tour", 5, 5)
+    assert (data["kind"], data["model"]["layers"]) == ("tour", 5) and data["heads"]
     assert [word["word"] for word in data["words"]] == ["time"]
     text = str(made)
     for words in ("seen through clear glass", "blocks.4.out", "Attention heads", "cosine at", "Sentence embeddings"):

@@ -75,6 +75,7 @@ class TourStep:
     address: state of the page, as its address has it: view, map, layer, head, query, key
     items: what is listed: a name, what stands next to it, and a share from 0 to 1 that is drawn as a bar, or None
     without: the request of what can be left out
+    left_out: the same in words
     """
 
     title: str
@@ -84,6 +85,7 @@ class TourStep:
     question: TourQuestion | None = None
     code: TourCode | None = None
     without: dict[str, Any] | None = None
+    left_out: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -165,6 +167,7 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
         question=None if part.question is None else _question(part.question, here, value),
         code=None if part.code is None else _code(session, filled(part.code, value)),
         without={"components": components, "stream": here.stream, "token": here.query_at} if components else None,
+        left_out=", ".join(map(_in_words, components)),
     )
 
 
@@ -252,6 +255,22 @@ def _code(session: Session, name: str) -> TourCode:
 # --------------------------------------------------------------------------------------------------- left out
 
 
+_IN_WORDS = {
+    r"blocks\.(\d+)\.attn\.z\[(\d+)\]": "head {1} of layer {0}",
+    r"blocks\.(\d+)\.attn\.z": "all heads of layer {0}",
+    r"blocks\.(\d+)\.attn\.out": "the attention of layer {0}",
+    r"blocks\.(\d+)\.ffn\.out": "the feed-forward part of layer {0}",
+    r"attn\.out": "the attention of all layers",
+    r"ffn\.out": "the feed-forward part of all layers",
+}
+"""Components in the words of a button; others by their names."""
+
+
+def _in_words(component: str) -> str:
+    matches = ((re.fullmatch(pattern, component), words) for pattern, words in _IN_WORDS.items())
+    return next((words.format(*match.groups()) for match, words in matches if match), component)
+
+
 def _check_components(session: Session, components: Sequence[str]) -> None:
     """Raises: ConfigError: no such tap. DataError: no such head or neuron."""
     if components:
@@ -280,7 +299,9 @@ def without(session: Session, *, components: Sequence[str], stream: str, token: 
         session.network.states(session.batch, Flow(tape=tape))
     before, after = session.states(len(session.stream_taps(stream)) - 1, stream)[token], tape.taps[last][0, token]
     cosine = float(torch.nn.functional.cosine_similarity(before.double(), after.double(), dim=0))
-    items: list[Item] = [(f"“{tokens[token].text}”", f"cosine to its vector with them: {cosine:.3f}", max(0.0, cosine))]
+    items: list[Item] = [
+        (f"“{tokens[token].text}”", f"cosine to its vector with it: {cosine:.3f} (1 = unchanged)", max(0.0, cosine))
+    ]
     try:
         changes = session.patch(*components).top(3) if predicts(session.network) is not None else []
     except DataError:  # nothing says at which token a prediction is read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError, UnsupportedError
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from glassformer.inspect.opening import HeadFinding
     from glassformer.model import Model
 
-MAX_HEADS, MAX_WORDS = 6, 3
-"""Rows of its tables: the tour gives a first look; the explorer has every head and word."""
+MAX_WORDS = 3
+"""Words that its table compares: the tour gives a first look; the explorer has every word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +37,6 @@ class TextPass:
     content: list[int]  # positions of the tokens that are not special
     spans: list[tuple[int, int]]  # of each token, in characters of the text
     taps: dict[str, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionLink:
-    """One attention probability: the token at position `query` attends to that at `key` with `prob`."""
-
-    query: int
-    key: int
-    prob: float
-
-    def data(self, text: TextPass) -> dict[str, Any]:
-        """As JSON data, with the two tokens."""
-        tokens = {"from": text.tokens[self.query], "to": text.tokens[self.key]}
-        return {"query": self.query, "key": self.key, **tokens, "prob": self.prob}
-
-    def words(self, text: TextPass, width: int) -> str:
-        """`time → flies`, each token in at most this many characters."""
-        return " → ".join(_short(text.tokens[position], width) for position in (self.query, self.key))
-
-
-@dataclass(frozen=True, slots=True)
-class HeadLinks:
-    """An attention head with its strongest link in each text; None where a text has fewer than two tokens."""
-
-    layer: int
-    head: int
-    links: tuple[AttentionLink | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +55,7 @@ class Tour(Report, kind="tour", keys=("model", "texts", "shapes", "heads", "word
 
     loaded: the model
     passes: of each text
-    links: heads with their strongest links
+    findings: what stands out where a model reads both texts as a pair: what the page of the same texts opens with
     shared: words of both texts
     vectors: the embeddings of both texts [2, D]
     pooling: how a text becomes one vector, in words
@@ -89,7 +63,7 @@ class Tour(Report, kind="tour", keys=("model", "texts", "shapes", "heads", "word
 
     loaded: Model
     passes: tuple[TextPass, TextPass]
-    links: list[HeadLinks]
+    findings: list[HeadFinding]
     shared: list[SharedWord]
     vectors: np.ndarray
     pooling: str
@@ -120,14 +94,7 @@ class Tour(Report, kind="tour", keys=("model", "texts", "shapes", "heads", "word
 
     @property
     def heads(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "layer": head.layer,
-                "head": head.head,
-                "links": [link and link.data(text) for text, link in zip(self.passes, head.links, strict=True)],
-            }
-            for head in self.links
-        ]
+        return [asdict(finding) for finding in self.findings]
 
     @property
     def words(self) -> list[dict[str, Any]]:
@@ -177,18 +144,14 @@ class Tour(Report, kind="tour", keys=("model", "texts", "shapes", "heads", "word
 
     def _head_table(self) -> Table:
         title = "Attention heads"
-        if not self.links:
-            return Table([], [], f"{title}\nNeither text has two tokens, so there is no attention to show.")
-        about = f"The head of each layer with the strongest attention between two tokens. {_example(self)}"
-        rows = []
-        for head in self.links:
-            cells = []
-            for text, link in zip(self.passes, head.links, strict=True):
-                words = "only one token" if link is None else f"{link.words(text, 9):<17} {link.prob:.2f} "
-                cells.append(words + ("" if link is None else bar(link.prob, 7)))
-            rows.append([str(head.layer), str(head.head), *cells])
-        names = [_short(text.text, 26) for text in self.passes]
-        return Table(["layer", "head", *names], rows, f"{title}\n{about}", left=4)
+        if not self.findings:
+            return Table([], [], f"{title}\nIn texts of so few tokens no head stands out.")
+        about = (
+            f"What stands out where the model reads both texts as a pair. {self.findings[0].sentence} "
+            "With that head the page opens."
+        )
+        rows = [[str(each.layer), str(each.head), each.short] for each in self.findings]
+        return Table(["layer", "head", "what it does"], rows, f"{title}\n{about}", left=3)
 
     def _word_table(self) -> Table:
         title = "One word in two contexts"
@@ -213,6 +176,7 @@ def tour(model: Model, texts: Sequence[str]) -> Tour:
     Raises: DataError: not two texts, or one without words. UnsupportedError: a model of several stacks.
     """
     from glassformer.engine.pooling import read_pooling_settings
+    from glassformer.inspect.opening import findings
 
     if len(texts) != 2:
         raise DataError(f"the demo compares two texts, got {len(texts)}; put each in quotes")
@@ -226,7 +190,7 @@ def tour(model: Model, texts: Sequence[str]) -> Tour:
     return Tour(
         loaded=model,
         passes=(first, second),
-        links=_sharpest_heads((first, second)),
+        findings=findings(model.inspect(*texts)),
         shared=_shared_words(first, second)[:MAX_WORDS],
         vectors=model.encode(list(texts)),
         pooling=pooling + (", normalised to length 1" if settings.normalise else ""),
@@ -243,40 +207,10 @@ def _trace(model: Model, text: str) -> TextPass:
     content = [position for position, token_id in enumerate(ids) if token_id not in model.tokenizer.special_ids]
     if not content:
         raise DataError(f"{text!r} has no tokens but special ones; give at least one word")
-    tape = Tape("embed.out", "blocks.0.*", "blocks.0.*.*", "attn.probs", "blocks.*.out", "final")
+    tape = Tape("embed.out", "blocks.0.*", "blocks.0.*.*", "blocks.*.out", "final")
     with torch.inference_mode():
         model(**encoding, tape=tape)
     return TextPass(text, encoding.tokens(), ids, content, encoding.offsets(), tape.taps)
-
-
-def _sharpest_heads(texts: tuple[TextPass, TextPass]) -> list[HeadLinks]:
-    """Choose the head with the largest attention probabilities in each layer; of many layers the top few, in order.
-
-    Only links between two different tokens count, neither of them special: many heads attend to [CLS] or [SEP] as a
-    no-op, which would win everywhere and tell little.
-    """
-    best: list[tuple[float, HeadLinks]] = []
-    for layer, name in enumerate(_names(texts[0], "attn.probs")):
-        heads = [
-            HeadLinks(layer, head, tuple(_strongest(text, text.taps[name][0, head]) for text in texts))
-            for head in range(texts[0].taps[name].shape[1])
-        ]
-        best.append(max(((sum(link.prob for link in h.links if link), h) for h in heads), key=lambda pair: pair[0]))
-    top = sorted(best, key=lambda pair: -pair[0])[:MAX_HEADS]
-    return sorted((head for sharpness, head in top if sharpness > 0), key=lambda head: head.layer)
-
-
-def _strongest(text: TextPass, probs: Tensor) -> AttentionLink | None:
-    """The strongest link between two different content tokens.
-
-    Args:
-        probs: [T, S]
-    """
-    inner = probs[text.content][:, text.content].clone().fill_diagonal_(0)
-    if len(text.content) < 2 or not float(inner.max()):
-        return None
-    query, key = divmod(int(inner.argmax()), len(text.content))
-    return AttentionLink(text.content[query], text.content[key], float(inner[query, key]))
 
 
 def _shared_words(first: TextPass, second: TextPass) -> list[SharedWord]:
@@ -352,20 +286,6 @@ def _short(text: str, width: int) -> str:
     """The text, on one line, in at most this many characters."""
     shown = shown_text(text).replace("\n", "\\n")
     return shown if len(shown) <= width else shown[: width - 1] + "…"
-
-
-def _example(tour: Tour) -> str:
-    """One of the links in words, preferably one whose probability is not 100%."""
-    links = [
-        (text, link)
-        for head in tour.links
-        for text, link in zip(tour.passes, head.links, strict=True)
-        if link is not None
-    ]
-    text, link = next((pair for pair in links if pair[1].prob < 0.99), links[0])
-    query, key = (_short(text.tokens[position], 20) for position in (link.query, link.key))
-    meaning = f"“{query}” attends to “{key}” with probability {link.prob:.0%}."
-    return f"{query} → {key} {link.prob:.2f}: {meaning}"
 
 
 def _explain(word: SharedWord) -> str:

@@ -82,6 +82,8 @@ def test_a_question_comes_before_its_numbers_and_a_part_is_left_out(
         page.goto(address)
         page.get_by_role("heading", name="1. Guess <script>").wait_for()
         assert page.locator(".tour > p b").inner_text() == "1" and page.locator(".tour > ol").count() == 0
+        assert not page.locator("#view").is_visible()  # it would show the answer
+        check(page, "a question of a lesson")
         field = page.get_by_label("Your answer")
         field.fill("12")
         field.press("ArrowRight")  # moves the cursor, not the tour
@@ -90,10 +92,11 @@ def test_a_question_comes_before_its_numbers_and_a_part_is_left_out(
         field.fill("6")
         field.press("Enter")
         page.get_by_text("Right: 6. Right so.").wait_for()
+        assert page.locator("#view").is_visible()
         assert page.locator(".tour > ol li").count() == 6
-        page.get_by_role("button", name="Leave out blocks.1.attn.out").click()
+        page.get_by_role("button", name="Leave out the attention of layer 1").click()
         shown = without(served.session, components=["blocks.1.attn.out"], stream="text", token=5)
-        page.get_by_text(f"cosine to its vector with them: {shown['cosine']:.3f}").wait_for()
+        page.get_by_text(f"cosine to its vector with it: {shown['cosine']:.3f}").wait_for()
         page.locator(".tour summary").click()
         assert "def forward" in page.locator(".tour details pre").inner_text()
         check(page, "a step of a lesson")

@@ -156,11 +156,15 @@ def test_a_text_that_is_too_long_says_so_where_it_was_written(tab: Tabs, tiny: L
 @pytest.mark.parametrize("texts", [["", ""], ["   "]], ids=["none", "blank"])
 def test_no_text_at_all(tab: Tabs, tiny: Look, texts: list[str]) -> None:
     one = tab()
-    one.open(tiny, view="head")
+    page = one.open(tiny, view="head")
     before = tokens(one)
     write(one, *texts)
-    one.wait_for_announcement("Write something")
-    assert tokens(one) == before
+    assert one.text_error() == "Write something in “text” first." and tokens(one) == before
+    field = page.locator(".texts textarea").first
+    assert [field.get_attribute(name) for name in ("aria-invalid", "aria-describedby")] == ["true", "missing"]
+    write(one, "flies time")
+    page.wait_for_function("!document.querySelector('.texts [role=alert]')")
+    assert field.get_attribute("aria-invalid") is None and one.announcement != "Write something in “text” first."
 
 
 def test_a_paste_of_four_megabytes_is_refused_kindly(tab: Tabs, tiny: Look) -> None:

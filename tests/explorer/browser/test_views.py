@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
@@ -508,3 +509,26 @@ def test_the_status_line_says_where_the_numbers_come_from(tab: Tabs, encoder: Mo
     assert f"{len(served.session.streams['text'])} tokens" in line
     assert re.search(r"Python keeps [\d.]+ [kM]B", line)
     assert re.search(r"pass [\d.]+ s", line)
+
+
+@pytest.mark.parametrize("words", [33, 80])
+def test_the_large_map_of_many_tokens_names_some_and_those_pointed_at(
+    tab: Callable[..., Tab], encoder: Model, look: Callable[..., Look], words: int
+) -> None:
+    """One cell a token, or, of more tokens than a thumbnail has cells, one for several."""
+    shown = look(encoder, " ".join(["time flies like an arrow fruit banana".split()[i % 7] for i in range(words - 2)]))
+    one = tab()
+    page = one.open(shown)
+    names = [token.text for token in shown.session.streams["text"]]
+    bin = math.ceil(words / 64)
+    cells, (row, column) = math.ceil(words / bin), (5, 9)
+    page.locator(".ruler.columns li").nth(11).wait_for()
+    area = page.locator(".large .map").bounding_box()
+    x, y = ((place + 0.5) / cells for place in (column, row))
+    page.mouse.move(area["x"] + x * area["width"], area["y"] + y * area["height"])
+    page.locator(".ruler.rows [data-on]", has_text=names[row * bin]).wait_for()
+    assert page.locator(".ruler.columns [data-on]").inner_text() == names[column * bin]
+    line = page.locator(".reading-line").inner_text()
+    assert names[row * bin] in line and names[column * bin] in line
+    shown_names = page.locator(".ruler.rows li").all_inner_texts()
+    assert 12 <= len(shown_names) <= 24 and set(shown_names) <= set(names)

@@ -29,6 +29,8 @@ export class Store {
   readonly announcement: Signal<string> = signal("");
   readonly overviews: Signal<ReadonlyMap<string, Overview>> = signal(new Map());
   readonly refining: Signal<boolean> = signal(false);
+  /** A lesson asks a question, and the view would show its answer. */
+  readonly asked: Signal<boolean> = signal(false);
   /** The texts before tokens of them were masked; null while none is. */
   readonly unmasked: Signal<string[] | null> = signal(null);
   readonly state: ReadonlySignal<State>;

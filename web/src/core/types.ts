@@ -65,6 +65,8 @@ export interface TourStep {
   code: { place: string; source: string } | null;
   /** The request of what can be left out. */
   without: { components: string[]; stream: string; token: number } | null;
+  /** The same in words. */
+  left_out: string;
 }
 
 /** What a session opens with. */

@@ -91,7 +91,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     generation,
   };
   return (
-    <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
+    <main class="work" data-view={view} data-alone={alone ? "" : undefined} data-asked={store.asked.value ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
         {view !== "model" && <Intro view={view} session={session} />}

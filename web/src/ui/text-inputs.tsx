@@ -11,7 +11,11 @@ import { Command } from "./command";
 export function Texts({ store, session }: { store: Store; session: Session }) {
   const shown = session.fields.map((_, index) => session.texts[index] ?? "");
   const [texts, setTexts] = useState(shown);
-  useEffect(() => setTexts(shown), [session]);
+  const [missing, setMissing] = useState(false);
+  useEffect(() => {
+    setTexts(shown);
+    setMissing(false);
+  }, [session]);
   if (store.transport.host === "page") return <ReadOnly session={session} />;
 
   const isFile = (index: number) => index === 0 && session.model.modality !== null;
@@ -20,8 +24,8 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
   const busy = store.progress.value !== null;
   const run = (event: Event) => {
     event.preventDefault();
+    setMissing(!entered[0]);
     if (entered[0]) void store.run(entered);
-    else store.say(`Write something in “${session.fields[0]}” first.`);
   };
   const typed = (event: KeyboardEvent) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) run(event);
@@ -35,13 +39,18 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
             <span>{name}</span>
             <textarea
               rows={1} value={texts[index]} spellcheck={false} placeholder={placeholder(session, index)} readOnly={isFile(index)}
-              onInput={(event) => setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)))} onKeyDown={typed}
+              aria-invalid={missing && index === 0 ? true : undefined} aria-describedby={missing && index === 0 ? "missing" : undefined} onKeyDown={typed}
+              onInput={(event) => {
+                setMissing(false);
+                setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)));
+              }}
             />
           </label>
         ))}
         {session.fields.every((_, index) => isFile(index))
           ? <p class="hint">To look at another {session.model.modality}, run <code>glassformer look</code> with its file.</p>
           : <button class="primary" disabled={busy} title="Run the model on this text (Enter)"><Icon name="run" />{busy ? "Running" : "Run"}</button>}
+        {missing && <p id="missing" class="missing" role="alert">Write something in “{session.fields[0]}” first.</p>}
       </form>
     </Fold>
   );

@@ -1,7 +1,7 @@
 /** Tour: the steps of a lesson on the text of the page, each next to the view that shows what it tells. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { percent } from "../core/format";
 import type { Store } from "../core/store";
 import type { Run, Session, TourStep, ViewProps } from "../core/types";
@@ -25,10 +25,17 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     views.tour(store.transport, session, asked.signal).then((answer) => (steps.value = answer), props.refuse);
     return () => asked.abort();
   }, [session]);
-  useEffect(() => {
-    if (!step) return;
+  useLayoutEffect(() => {
     given.value = null;
     out.value = false;
+  }, [step]);
+  const asked = Boolean(step?.question) && given.value === null;
+  useLayoutEffect(() => {
+    store.asked.value = asked;
+    return () => void (store.asked.value = false);
+  }, [asked]);
+  useEffect(() => {
+    if (!step) return;
     store.set({ ...parseState(pairsOf(`v=1&${step.address}`), session).state, tour: store.state.value.tour });
     panel.current?.focus();
   }, [step]);
@@ -64,12 +71,13 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
               <button type="button" class="quiet" onClick={() => (given.value = "")}>Show</button>
             </>
           ) : <p role="status">{answered && (right ? "Right: " : "No: ")}{question.answer}. {words(question.reveal)}</p>}
+          {asked && <p class="hint">The view opens when you have answered: it shows the answer.</p>}
         </form>
       )}
       {(!question || answered !== null) && <Items items={step.items} />}
       {without && (out.value
         ? <Without props={props} request={without} />
-        : <button class="out" onClick={() => (out.value = true)}>Leave out {without.components.join(", ")}</button>)}
+        : <button class="out" onClick={() => (out.value = true)}>Leave out {step.left_out}</button>)}
       {code && <details><summary>{code.place}</summary><pre tabIndex={0}>{code.source}</pre></details>}
     </section>
   );
