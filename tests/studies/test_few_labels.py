@@ -148,6 +148,14 @@ def test_a_stopped_study_resumes_and_other_settings_are_refused(tmp_path: Path, 
         few_labels(options=changed)
 
 
+def test_a_model_that_a_method_does_not_read_may_be_named_later(tmp_path: Path, encoder: Path) -> None:
+    given = options(tmp_path, encoder, numbered(24), seeds=[0], labels=[4])
+    few_labels(options=given)
+    fitted = len(FITTED)
+    few_labels(options=FewLabelsOptions(**{**vars(given), "models": {"masked": str(tmp_path / "other")}}))
+    assert fitted and len(FITTED) == fitted
+
+
 def test_a_slow_method_has_fewer_numbers_of_labels_and_the_plan_says_how_long(tmp_path: Path, encoder: Path) -> None:
     data = written(tmp_path / "rows.csv", numbered(440))
     config = tmp_path / "study.yaml"

@@ -33,6 +33,8 @@ from glassformer.tasks.masked import FillMask
 
 Change = Literal["delete", "swap", "insert", "synonym", "context", "translate"]
 Words = list[str]
+ROLES: dict[str, tuple[str, ...]] = {"context": ("masked",), "translate": ("there", "back")}
+"""Change → the roles of the models that make it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,11 @@ class ChangeOptions(Schema):
     def validate(self) -> None:
         if not self.changes or ("synonym" in self.changes and not self.synonyms):
             raise ConfigError("changes names none, or synonym without a table: give synonyms, word → words")
+
+    @property
+    def roles(self) -> set[str]:
+        """The roles of the models that make these changes."""
+        return {role for change in self.changes for role in ROLES.get(change, ())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +82,11 @@ class Augmented(Method[AugmentationOptions]):
     def brief(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         inner = find_method(options.get("method", AugmentationOptions.method))
         return {**options, "options": inner.brief(options.get("options", {}))}
+
+    @property
+    def roles(self) -> set[str]:
+        inner = make_method(self.options.method, self.setting, **self.options.options)
+        return self.options.roles | inner.roles
 
     @property
     def needs_encoder(self) -> bool:

@@ -77,6 +77,10 @@ class DomainAdaptation(Method[AdaptationOptions]):
         return None
 
     @property
+    def roles(self) -> set[str]:
+        return {"masked"} & self.setting.models.keys()
+
+    @property
     def _begin(self) -> str:
         """The model to adapt: a masked language model where one is named; else the encoder, with a new head."""
         return self.setting.models.get("masked", self.setting.model)

@@ -211,6 +211,11 @@ class Method(ABC, Generic[Options]):
         return ()
 
     @property
+    def roles(self) -> set[str]:
+        """The roles of those of `Setting.models` that it reads."""
+        return {*self.NEEDS} - {"labels", "unlabelled"}
+
+    @property
     def needs_encoder(self) -> bool:
         """Whether it reads texts by `Setting.model`, and not by the model of a role alone."""
         return not {*self.NEEDS} - {"labels", "unlabelled"}

@@ -84,6 +84,10 @@ class UnsupervisedAugmentation(Method[UdaOptions]):
     NEEDS = ("labels", "unlabelled")
     BRIEF: ClassVar[dict[str, Any]] = {**ONE_STEP, "begin": 0.0}
 
+    @property
+    def roles(self) -> set[str]:
+        return self.options.roles
+
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         setting, options = self.setting, self.options
         train, validation = options.divided(labelled, setting.seed)

@@ -338,6 +338,10 @@ class FewLabelsEvaluator(Evaluator):
     def _class(self, name: str) -> type[Method[Any]]:
         return find_method(str(self.plan.named[name].method))
 
+    def _method(self, name: str) -> Method[Any]:
+        named = self.plan.named[name]
+        return make_method(str(named.method), self.setting, **named.options)
+
     def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
         chosen, cells = list(seeds or self.plan.seeds), list[Cell]()
         for seed in chosen:  # first all of one seed: an early report has every method
@@ -390,9 +394,8 @@ class FewLabelsEvaluator(Evaluator):
                 f"{lacking[0]} learns from unlabelled rows, and there are none; name some: unlabelled= FILE"
             )
         for name in self.plan.named:
-            for role in self._class(name).NEEDS:
-                if role not in ("labels", "unlabelled"):
-                    self.setting.model_for(role)
+            for role in sorted(self._method(name).roles):
+                self.setting.model_for(role)
         kind, pool, test = self.rows.pool.kind, len(self.rows.pool), self.rows.test
         tested = f"{self.plan.folds}-fold cross-validation" if test is None else f"{len(test):,} test rows"
         return (
@@ -410,7 +413,8 @@ class FewLabelsEvaluator(Evaluator):
         return {
             "model": self.config.model, "method": named.method, "options": plain(named.options), "seed": cell.seed,
             "labels": cell[LABELS], "max_tokens": self.plan.max_tokens, "descriptions": self.plan.descriptions,
-            "models": self.plan.models, "rows": self._digests[0], **uses,
+            "models": {role: self.plan.models[role] for role in sorted(self._method(cell[METHOD]).roles)},
+            "rows": self._digests[0], **uses,
         }  # fmt: skip
 
     @cached_property
