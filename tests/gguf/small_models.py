@@ -9,7 +9,7 @@ from typing import Any
 
 import tokenizers
 import torch
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from glassformer import Model
 from glassformer.gguf.vocabulary import SPLITS
@@ -89,12 +89,8 @@ def _sentencepiece(family: str) -> Tokenizer:
 
 
 def _byte_level(split: str) -> Tokenizer:
-    pattern = SPLITS[split]
-    engine = tokenizers.Tokenizer(models.BPE(ignore_merges=split == "llama-bpe"))
-    whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
-    engine.pre_tokenizer = (
-        whole if pattern is None else pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), whole])
-    )
+    engine = tokenizers.Tokenizer(models.BPE(ignore_merges=SPLITS[split].whole_words))
+    engine.pre_tokenizer = SPLITS[split].step
     engine.decoder = decoders.ByteLevel()
     engine.train_from_iterator(
         TEXTS,

@@ -8,6 +8,7 @@ Sources: Sennrich et al. 2016; Kudo and Richardson 2018.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,54 @@ from glassformer.gguf.header import GGUFHeader
 from glassformer.text.sentencepiece import merges_from_pieces
 from glassformer.text.sentencepiece_model import CONTROL, UNKNOWN, USER_DEFINED, VocabularyPiece
 
-WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+WORDS = ENDING + r"|[^\r\n\p{L}\p{N}]?\p{L}+|"
+DIGIT = r"\p{N}"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-SPLITS: dict[str, str | None] = {
-    "gpt-2": None,
-    "llama-bpe": WORDS + r"\p{N}{1,3}" + REST,
-    "llama3": WORDS + r"\p{N}{1,3}" + REST,
-    "qwen2": WORDS + r"\p{N}" + REST,
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a text is split before the merges.
+
+    Args:
+        pattern: what is split off first; None: nothing
+        like_gpt2: what remains is split as GPT-2 splits
+        whole_words: a word that is a token is that token, whatever the merges make of it
+    """
+
+    pattern: str | None = None
+    like_gpt2: bool = True
+    whole_words: bool = False
+
+    @property
+    def step(self) -> pre_tokenizers.PreTokenizer:
+        """The step of `tokenizers` that does it, and writes bytes as characters."""
+        whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=self.like_gpt2)
+        if self.pattern is None:
+            return whole
+        return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(self.pattern), behavior="isolated"), whole])
+
+
+def _cased_words(digits: str, ending: str = "") -> Split:
+    """Words begin anew at a capital after a small letter, as in camelCase."""
+    before = r"[^\r\n\p{L}\p{N}]?"
+    words = f"{before}{UPPER}*{LOWER}+{ending}|{before}{UPPER}+{LOWER}*{ending}|"
+    return Split(words + digits + REST.replace(r"+[\r\n]*", r"+[\r\n/]*", 1), like_gpt2=False)
+
+
+_LLAMA_3 = Split(WORDS + DIGIT + "{1,3}" + REST, like_gpt2=False, whole_words=True)
+SPLITS: dict[str, Split] = {
+    **dict.fromkeys(("gpt-2", "olmo", "mpt", "jais", "phi-2", "trillion"), Split()),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"), _LLAMA_3),
+    **dict.fromkeys(("dbrx", "smaug-bpe"), replace(_LLAMA_3, whole_words=False)),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"), Split(WORDS + DIGIT + REST, like_gpt2=False)),
+    **dict.fromkeys(("gpt-4o", "llama4"), _cased_words(DIGIT + "{1,3}", ENDING + "?")),
+    "tekken": replace(_cased_words(DIGIT), whole_words=True),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"), Split(DIGIT)),
 }
-"""`tokenizer.ggml.pre` → how a text is split; None: as GPT-2's is."""
-WHOLE_WORDS = ("llama-bpe", "llama3")
-"""Of these, a word that is a token is that token, whatever the merges make of it."""
+"""`tokenizer.ggml.pre` → how a text is split."""
 
 
 def write_tokenizer(header: GGUFHeader, folder: Path) -> None:
@@ -92,14 +130,8 @@ def _byte_level(header: GGUFHeader, ids: dict[str, int], kinds: list[int]) -> To
     merges = [tuple(line.split(" ")) for line in header.get("tokenizer.ggml.merges", list)]
     if not all(len(merge) == 2 and {*merge, "".join(merge)} <= ids.keys() for merge in merges):
         raise DataError(f"{header.path}: tokenizer.ggml.merges joins what is no pair of tokens")
-    engine = Tokenizer(models.BPE(ids, merges, ignore_merges=split in WHOLE_WORDS))
-    pattern = SPLITS[split]
-    whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
-    engine.pre_tokenizer = (
-        whole
-        if pattern is None
-        else pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), behavior="isolated"), whole])
-    )
+    engine = Tokenizer(models.BPE(ids, merges, ignore_merges=SPLITS[split].whole_words))
+    engine.pre_tokenizer = SPLITS[split].step
     engine.decoder = decoders.ByteLevel()
     return engine
 

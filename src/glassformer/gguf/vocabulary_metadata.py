@@ -19,7 +19,7 @@ from typing import Any
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.gguf.header import GGUFHeader
-from glassformer.gguf.vocabulary import SPLITS, WHOLE_WORDS, write_tokenizer
+from glassformer.gguf.vocabulary import DIGIT, SPLITS, Split, write_tokenizer
 from glassformer.text.sentencepiece import SPACE_MARKER, merges_from_pieces
 from glassformer.text.sentencepiece_model import (
     BYTE,
@@ -92,15 +92,14 @@ def _pieces(tokenizer: Tokenizer, state: dict[str, Any], rows: int) -> list[Voca
 def _byte_level(state: dict[str, Any]) -> dict[str, Any]:
     model, steps = state["model"], state["pre_tokenizer"] or {}
     steps = steps.get("pretokenizers", [steps])
-    level = steps[-1]
-    split = steps[0].get("pattern", {}).get("Regex") if len(steps) == 2 else None
-    named = [
-        name
-        for name, pattern in SPLITS.items()
-        if pattern == split and (name in WHOLE_WORDS) == bool(model.get("ignore_merges"))
-    ]
-    fits = level.get("type") == "ByteLevel" and len(steps) <= 2 and level.get("use_regex", True) == (split is None)
-    isolated = len(steps) == 1 or (steps[0].get("behavior") == "Isolated" and not steps[0].get("invert"))
+    level, first = steps[-1], steps[0] if len(steps) == 2 else {}
+    pattern = first.get("pattern", {}).get("Regex")
+    if first.get("type") == "Digits":
+        pattern = DIGIT if first["individual_digits"] else None
+    split = Split(pattern, level.get("use_regex", True), bool(model.get("ignore_merges")))
+    named = [name for name, known in SPLITS.items() if known == split]
+    fits = level.get("type") == "ByteLevel" and len(steps) == 1 + (pattern is not None)
+    isolated = first.get("behavior", "Isolated") == "Isolated" and not first.get("invert")
     composed = (state["normalizer"] or {"type": "NFC"})["type"] == "NFC"  # llama.cpp takes texts to be composed
     if not (fits and isolated and composed and named) or level.get("add_prefix_space"):
         raise UnsupportedError(
