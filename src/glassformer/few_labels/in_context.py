@@ -18,18 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import DataError
 from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
 from glassformer.files import safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, Schema
+from glassformer.generation.continuations import continuation_scores
 from glassformer.reports.table import Table
-from glassformer.tasks.causal.evaluation import token_losses
 from glassformer.tasks.causal.task import Answers
 from glassformer.text.engine import prefix_and_suffix
 
@@ -37,8 +36,6 @@ SAYS_NOTHING = ("N/A", "[MASK]", "")
 """Texts that say nothing of any label: those of Zhao et al. 2021, section 4."""
 TEXT_SHARE = 0.25
 """Of the tokens that the decoder takes, what a text may have; labelled texts get the rest."""
-CHUNK = 64
-"""Texts whose prompts are in memory at a time."""
 Demonstration = Annotated[
     str,
     Allowed(
@@ -121,23 +118,15 @@ class InContext(Method[InContextOptions]):
 
     def _probabilities(self, texts: Sequence[str]) -> np.ndarray:
         """The share of each label, by the mean log-probability of its tokens. [N, L]"""
-        means: list[float] = []
-        for start in range(0, len(texts), CHUNK):
-            examples = [x for text in texts[start : start + CHUNK] for x in self._examples(text)]
-            means += [-float(x.losses.mean()) for x in token_losses(self._task, examples)]
-        logs = np.array(means).reshape(len(texts), len(self._labels))
+        prompt, network = [*self._start, *self._demonstrations], self._task.model.network
+        sums = continuation_scores(network, prompt, [self._prompted(text) for text in texts], self._labels)
+        logs = sums.double().numpy() / [len(ids) for ids in self._labels]
         shares: np.ndarray = np.exp(logs - logs.max(1, keepdims=True))
         return np.asarray(shares / shares.sum(1, keepdims=True))
 
-    def _examples(self, text: str) -> list[dict[str, Any]]:
-        """The prompt with a text, continued with each label, whose tokens alone are scored."""
-        own = [*self._before, *self._ids(text)[: self._longest], *self._after]
-        prompt = [*self._start, *self._demonstrations, *own]
-        hidden = [IGNORE_INDEX] * len(prompt)
-        return [
-            {"input_ids": np.array([*prompt, *x], np.int32), "labels": np.array([*hidden, *x], np.int32)}
-            for x in self._labels
-        ]
+    def _prompted(self, text: str) -> list[int]:
+        """The tokens of a text in the template, up to its label."""
+        return [*self._before, *self._ids(text)[: self._longest], *self._after]
 
     def tables(self) -> list[Table]:
         """How many texts of each label the prompt has, and what is likely without a text."""

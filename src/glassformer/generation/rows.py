@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import takewhile
 
@@ -37,6 +38,7 @@ class Rows:
         vectors: of the prompts' tokens, in the place of their embeddings. [R, T, width]
         tape: records each pass of the network, in `steps`, and that of the encoder, in `encoded`
         cached: cache keys and values, so that each step computes one position; the numbers are the same either way.
+        prefix: keys and values of the first columns, which all rows have in common: a cache of one row.
 
     largest: of the next token's position: `logits` need only have the N largest of each row, and may say -inf
         of others; 0 = all of them.
@@ -59,6 +61,7 @@ class Rows:
         vectors: Tensor | None = None,
         tape: Tape | None = None,
         cached: bool = True,
+        prefix: KeyValueCache | None = None,
     ) -> None:
         self.network = network
         self.ids = ids
@@ -77,6 +80,10 @@ class Rows:
         stacks = network.stacks().values()
         self._switches = sorted(set().union(*(stack.rotary_switches for stack in stacks)))
         self._outgrown: Tensor | None = None  # of them by each row, when the cache was filled. [L, switches] bool
+        if prefix is not None:
+            self._cache, self._read = copy(prefix), prefix.length
+            self._cache.reorder_rows(ids.new_zeros(len(ids)))
+            self._outgrown = self._read > ids.new_tensor(self._switches).expand(len(ids), -1)
         self._prompt = torch.arange(len(ids), device=ids.device)  # index of the prompt that a row continues. [R]
         self.live: Tensor | None = None
         self.largest: Callable[[int], int] = lambda position: 0
