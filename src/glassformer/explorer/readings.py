@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -21,7 +22,9 @@ TOP, ALL_LABELS = 10, 64
 QUICK = 3e11
 """Budget in multiply-adds for views that a saved page computes by default: a second or two."""
 PASSES = {"lens": 8, "attribution": 50}
-"""About how many forward passes a reading costs."""
+"""About how many forward passes a reading costs at least."""
+GRADIENT_PASSES = 3
+"""About how many forward passes a gradient costs."""
 
 
 def nothing(done: int, of: int) -> None:
@@ -71,12 +74,28 @@ def quick_readings(session: Session, *, wanted: str | None = None, has: Collecti
         wanted: the view that the page opens with, which is read however long it takes
         has: the views that the page holds already
     """
-    return [
-        read(session, view, VIEWS[view].request())
-        for view in PASSES
-        if view not in has
-        if view == wanted or (_is_quick(session, view) and _answers(session, view))
-    ]
+    readings = list[Reading]()
+    for view in (view for view in PASSES if view not in has):
+        if view == wanted:
+            readings.append(read(session, view, VIEWS[view].request()))
+        elif _is_quick(session, view) and _answers(session, view):
+            with suppress(_TooSlowError):
+                readings.append(read(session, view, VIEWS[view].request(), _while_quick(session, view)))
+    return readings
+
+
+class _TooSlowError(Exception):
+    """A view turns out to take longer than a saved page may."""
+
+
+def _while_quick(session: Session, view: str) -> Progress:
+    """Progress that ends an attribution of many gradients: there are 16 to 512, by how abruptly the score changes."""
+
+    def progress(done: int, of: int) -> None:
+        if done < of and of * GRADIENT_PASSES * _size(session) > QUICK:
+            raise _TooSlowError
+
+    return progress if view == "attribution" else nothing
 
 
 def explains_quickly(session: Session) -> bool:
@@ -85,8 +104,12 @@ def explains_quickly(session: Session) -> bool:
 
 
 def _is_quick(session: Session, view: str) -> bool:
-    size = count_weights(session.network) * sum(map(len, session.streams.values()))
-    return size * PASSES[view] < QUICK
+    return _size(session) * PASSES[view] < QUICK
+
+
+def _size(session: Session) -> int:
+    """Multiply-adds of a pass, about."""
+    return count_weights(session.network) * sum(map(len, session.streams.values()))
 
 
 def _answers(session: Session, kind: str) -> bool:

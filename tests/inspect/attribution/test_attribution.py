@@ -123,6 +123,17 @@ def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> Non
     assert abs(found.to_dict()["gap"]) < 0.01
 
 
+def test_pieces_of_the_line_where_the_score_jumps_get_most_gradients() -> None:
+    network = network_of("gpt2", task="text-generation")
+    with torch.no_grad():
+        for block in network.blocks:  # type: ignore[union-attr]
+            block.attn.qkv.weight.mul_(3)  # a softmax that is nearly a choice of one token
+    session = Session(network, reading_of("gpt2"))
+    found = session.attribute(7, baseline="zero")
+    even = session.attribute(7, baseline="zero", steps=found.steps)
+    assert found.steps > 16 and found.gap < 0.01 < even.gap / 3
+
+
 def test_gradient_by_input_is_the_derivative_along_the_input() -> None:
     session = Session(network_of("gpt2", torch.float64, task="text-generation"), reading_of("gpt2"))
     found = session.attribute(7, baseline="zero", steps=1)

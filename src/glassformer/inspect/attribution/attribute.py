@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -36,10 +36,10 @@ from glassformer.models import eval_mode
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
 
-STEPS = 16
-"""Gradients of the first attempt, doubled until the attributions add up."""
+STEPS, PIECE_STEPS = 16, 4
+"""Gradients on the whole line from baseline to input, and on each piece of it after that."""
 MAX_STEPS = 512
-"""Gradients between baseline and input: as many as it takes, doubled from the first, for a gap of at most `MAX_GAP`."""
+"""All of them together: as many as it takes for a gap of at most `MAX_GAP`."""
 MAX_GAP = 0.01
 """Of the change of the logit, by which attributions that are summed may miss it."""
 TOKENS_AT_ONCE = 1024
@@ -49,6 +49,8 @@ FEATURES = ("pixel_values", "input_features", "input_values")
 
 Score = Callable[[Output], Tensor]
 Progress = Callable[[int, int], None]
+Piece = tuple[float, float]
+"""Where a piece of the line begins and ends, from 0 (baseline) to 1 (input)."""
 
 
 class AttributionOptions(TypedDict, total=False):
@@ -57,7 +59,7 @@ class AttributionOptions(TypedDict, total=False):
     at: the token where the output is, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
-    steps: gradients from baseline to input; None = doubled until they add up to within 1%
+    steps: gradients from baseline to input; None = as many as it takes to add up to within 1%
     progress: called with the number of gradients done and of all
     """
 
@@ -227,34 +229,85 @@ class _Path:
         return dict(tape.taps), float(value)
 
     def integrate(self, end: float, steps: int | None, progress: Progress) -> tuple[dict[str, Tensor], int]:
-        """Integrated gradients of each token by stream; steps: None = doubled until they add up to within 1%."""
-        count = steps or STEPS
-        while True:
-            gradients = self._mean_gradients(count, progress)
-            tokens = {
-                stream: (self.step[tap] * gradients[tap])[0].double().sum(-1) for stream, tap in self.inputs.items()
-            }
-            change = end - self.score_there
-            gap = abs(float(sum(x.sum() for x in tokens.values())) - change)
-            if steps is not None or gap <= MAX_GAP * abs(change) / 2 or count >= MAX_STEPS:
-                return {stream: x.float() for stream, x in tokens.items()}, count
-            count *= 2
+        """Integrated gradients of each token by stream, and how many gradients it took.
 
-    def _mean_gradients(self, steps: int, progress: Progress) -> dict[str, Tensor]:
-        """Gauss-Legendre quadrature of the gradient along the path. [1, T, D] by tap"""
-        nodes, weights = (torch.from_numpy(x).float() / 2 for x in np.polynomial.legendre.leggauss(steps))
-        longest = max(x.shape[1] for x in self.step.values())
-        rows = max(1, TOKENS_AT_ONCE // longest)
-        sums = {tap: torch.zeros_like(x) for tap, x in self.step.items()}
-        for first in range(0, steps, rows):
-            share = (nodes[first : first + rows] + 0.5).to(next(iter(sums.values())).device)[:, None, None]
-            points = {tap: (x + share.to(x.dtype) * self.step[tap]) for tap, x in self.there.items()}
-            flow = replace(self.flow, tape=Tape(edit=points))
-            _, tape = self.network.gradients(_repeated(self.batch, len(share)), flow, self.score, *points)
-            for tap, gradient in tape.gradients.items():
-                weight = weights[first : first + rows].to(gradient)[:, None, None]
-                sums[tap] += (weight * gradient).sum(0, keepdim=True)
-            progress(min(first + rows, steps), steps)
+        The score is known at both ends of each piece of the line, and so is by how much the sum over its tokens misses
+        the change. Pieces that miss most are halved, since the score may change within a hundredth of the line.
+
+        Args:
+            end: the score of the input
+            steps: gradients on the whole line; None = as many as it takes
+        """
+        scores, used = {0.0: self.score_there, 1.0: end}, steps or STEPS
+        pieces = dict(self._integrals([(0.0, 1.0)], used, progress, (0, used)))
+        while steps is None and used < MAX_STEPS:
+            gaps = {
+                (low, high): abs(float(sum(x.sum() for x in tokens.values())) - (scores[high] - scores[low]))
+                for (low, high), tokens in pieces.items()
+            }
+            halved, excess = list[Piece](), sum(gaps.values()) - MAX_GAP * abs(end - self.score_there) / 2
+            for piece in sorted(gaps, key=gaps.__getitem__, reverse=True):
+                if excess > 0 and used + 2 * PIECE_STEPS * (len(halved) + 1) <= MAX_STEPS:
+                    halved.append(piece)
+                    excess -= gaps[piece]
+            if not halved:
+                break
+            scores |= self._scores([(low + high) / 2 for low, high in halved])
+            halves = [half for low, high in halved for half in ((low, (low + high) / 2), ((low + high) / 2, high))]
+            for piece in halved:
+                del pieces[piece]
+            more = PIECE_STEPS * len(halves)
+            pieces |= self._integrals(halves, PIECE_STEPS, progress, (used, used + more))
+            used += more
+        return {s: torch.stack([tokens[s] for tokens in pieces.values()]).sum(0).float() for s in self.inputs}, used
+
+    def _points(self, places: Sequence[float]) -> dict[str, Tensor]:
+        """The vectors at some places of the line, from 0 to 1. [places, T, D] by tap"""
+        share = torch.tensor(places, device=next(iter(self.step.values())).device)[:, None, None]
+        return {tap: x + share.to(x.dtype) * self.step[tap] for tap, x in self.there.items()}
+
+    def _scores(self, places: Sequence[float]) -> dict[float, float]:
+        """The score at some places of the line."""
+        found = dict[float, float]()
+        for start in range(0, len(places), self._rows):
+            part = places[start : start + self._rows]
+            tape = Tape(edit=dict(self._points(part))).attach(self.network)
+            with torch.no_grad():
+                values = self.score(self.network(_repeated(self.batch, len(part)), replace(self.flow, tape=tape)))
+            found |= zip(part, values.reshape(-1).tolist(), strict=True)
+        return found
+
+    @property
+    def _rows(self) -> int:
+        return max(1, TOKENS_AT_ONCE // max(x.shape[1] for x in self.step.values()))
+
+    def _integrals(
+        self, pieces: Sequence[Piece], steps: int, progress: Progress, done: tuple[int, int]
+    ) -> dict[Piece, dict[str, Tensor]]:
+        """Gauss-Legendre quadrature of step · gradient over pieces of the line. piece → stream → [T]
+
+        Args:
+            steps: gradients of each piece
+            done: gradients that were computed before, and all after this
+        """
+        nodes, weights = (x / 2 for x in np.polynomial.legendre.leggauss(steps))
+        zero = {stream: torch.zeros(self.step[tap].shape[1]).double() for stream, tap in self.inputs.items()}
+        sums = {piece: dict(zero) for piece in pieces}
+        places = [
+            (piece, piece[0] + (node + 0.5) * (piece[1] - piece[0]), weight * (piece[1] - piece[0]))
+            for piece in pieces
+            for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
+        ]
+        for start in range(0, len(places), self._rows):
+            part = places[start : start + self._rows]
+            points = self._points([place for _, place, _ in part])
+            flow = replace(self.flow, tape=Tape(edit=dict(points)))
+            _, tape = self.network.gradients(_repeated(self.batch, len(part)), flow, self.score, *points)
+            for stream, tap in self.inputs.items():
+                products = (self.step[tap] * tape.gradients[tap]).sum(-1).double().cpu()  # [places, T]
+                for (piece, _, weight), product in zip(part, products, strict=True):
+                    sums[piece][stream] = sums[piece][stream] + weight * product
+            progress(done[0] + start + len(part), done[1])
         return sums
 
 
