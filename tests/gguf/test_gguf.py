@@ -19,6 +19,7 @@ from glassformer.export import export_gguf
 from glassformer.gguf.architectures import FOUR_NORMS, NAMES, QK_NORMS
 from glassformer.gguf.header import read_header
 from glassformer.gguf.scaled_positions import FACTORS
+from glassformer.gguf.vocabulary import SPLITS
 from tests.core.small import perturbed
 from tests.gguf.small_models import small
 
@@ -181,6 +182,22 @@ def test_its_tokenizer_reads_and_writes_and_it_generates(tmp_path: Path) -> None
     assert isinstance(model.generate("ab", max_new_tokens=3), str)
     pipe = glassformer.pipeline("text-generation", tmp_path / "model.gguf")
     assert pipe("ab", max_new_tokens=3, do_sample=False)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("gpt-2 olmo", "It|'s|Ġ12345|ĠcamelCase|,|Ġx|/|ĊĊĠ|Ġy"),
+        ("llama-bpe dbrx falcon3", "It|'s|Ġ|123|45|ĠcamelCase|,|Ġx|/ĊĊ|Ġ|Ġy"),
+        ("qwen2 stablelm2", "It|'s|Ġ|1|2|3|4|5|ĠcamelCase|,|Ġx|/ĊĊ|Ġ|Ġy"),
+        ("smollm starcoder command-r", "It|'s|Ġ|1|2|3|4|5|ĠcamelCase|,|Ġx|/|ĊĊĠ|Ġy"),
+        ("gpt-4o", "It's|Ġ|123|45|Ġcamel|Case|,|Ġx|/ĊĊ|Ġ|Ġy"),
+        ("tekken", "It|'s|Ġ|1|2|3|4|5|Ġcamel|Case|,|Ġx|/ĊĊ|Ġ|Ġy"),
+    ],
+)
+def test_texts_are_split_by_the_name_that_the_file_has(names: str, words: str) -> None:
+    for name in names.split():
+        assert [w for w, _ in SPLITS[name].step.pre_tokenize_str("It's 12345 camelCase, x/\n\n  y")] == words.split("|")
 
 
 def test_byte_level_tokenizers(tmp_path: Path) -> None:

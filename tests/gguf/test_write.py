@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import gguf
@@ -11,13 +12,16 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from tokenizers import Tokenizer as Engine
-from tokenizers import normalizers
+from tokenizers import normalizers, pre_tokenizers
 from tokenizers.models import BPE
 
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError
 from glassformer.export import export_gguf
+from glassformer.gguf import vocabulary_metadata
 from glassformer.gguf.k_quants import quantize_k
+from glassformer.gguf.vocabulary import SPLITS
+from glassformer.gguf.vocabulary_metadata import tokenizer_metadata
 from glassformer.text.tokenizer import Tokenizer
 from tests.gguf.runtime import LlamaCpp
 from tests.gguf.small_models import FAMILIES, LLAMA3, TEMPLATE, TEXTS, logits, small, tokenizer
@@ -41,6 +45,31 @@ def test_a_file_is_the_same_model(name: str, tmp_path: Path) -> None:
     assert again.tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "[a]"
     assert again.tokenizer.chat_template == TEMPLATE
     assert again.generate(TEXT, max_new_tokens=12) == model.generate(TEXT, max_new_tokens=12)
+
+
+def test_digits_that_are_split_off_have_a_name() -> None:
+    words = tokenizer("smollm")
+    engine = Engine.from_str(words.engine.to_str())
+    engine.pre_tokenizer = pre_tokenizers.Sequence(  # as SmolLM2's own tokenizer.json has it
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    made = Tokenizer(engine)
+    made.add_special_tokens({"eos_token": "<|endoftext|>"})
+    assert tokenizer_metadata(made, len(made))["tokenizer.ggml.pre"] == "smollm"
+
+
+def test_ids_are_those_of_llama_cpp_by_every_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cyllama.llama.llama_cpp", reason="llama.cpp is not installed: pip install cyllama")
+    parts = [*"ab cd'sT12٣½Ⅷ三 \n\t\r.,!?-_/#éßΩжי한日🙂\u00a0\u3000", "'ll", "'S", " the", "  ", "\r\n", "12345", "ſ"]
+    draw, model = Random(0), small("gpt2")
+    for name, split in SPLITS.items():
+        monkeypatch.setattr(vocabulary_metadata, "SPLITS", {name: split})  # several names mean the same
+        model.tokenizer = tokenizer(name)
+        model.resize_token_embeddings(len(model.tokenizer) + 5)
+        path, _ = export_gguf(model, tmp_path / name, "f16")
+        theirs = LlamaCpp(path)
+        for text in ("".join(draw.choices(parts, k=draw.randint(1, 40))) for _ in range(200)):
+            assert model.tokenizer(text).input_ids == theirs.ids(text), name
 
 
 @pytest.mark.parametrize("type", ERRORS)
