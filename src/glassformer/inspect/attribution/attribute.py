@@ -268,14 +268,14 @@ class _Path:
 
     def _scores(self, places: Sequence[float]) -> dict[float, float]:
         """The score at some places of the line."""
-        found = dict[float, float]()
+        scores = dict[float, float]()
         for start in range(0, len(places), self._rows):
             part = places[start : start + self._rows]
             tape = Tape(edit=dict(self._points(part))).attach(self.network)
             with torch.no_grad():
                 values = self.score(self.network(_repeated(self.batch, len(part)), replace(self.flow, tape=tape)))
-            found |= zip(part, values.reshape(-1).tolist(), strict=True)
-        return found
+            scores |= zip(part, values.reshape(-1).tolist(), strict=True)
+        return scores
 
     @property
     def _rows(self) -> int:
