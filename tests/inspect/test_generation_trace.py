@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,12 @@ def test_the_session_of_a_path_holds_prompt_and_text(model: Model, trace: Genera
     probs = session.head(0, 1, causal).probs(len(tokens) - 2)
     assert float(probs.sum()) == pytest.approx(1, abs=1e-5)
     assert probs[0, -1] == 0
+
+
+def test_white_space_that_was_generated_is_shown_as_a_sign(model: Model, trace: GenerationTrace) -> None:
+    (answer,) = trace.write(max_new_tokens=2, min_new_tokens=2).answers
+    trace.nodes[answer.node] = replace(trace.nodes[answer.node], text="\n", piece="Ċ")
+    assert trace.session(answer.node).streams[trace.stream][-1].text == "↵"
 
 
 def test_rows_are_those_of_the_model_that_chose(models: dict[str, Model]) -> None:

@@ -52,7 +52,7 @@ class Split:
 
 
 def _cased_words(digits: str, ending: str = "") -> Split:
-    """Words begin anew at a capital after a small letter, as in camelCase."""
+    """Words also begin at a capital after a small letter, as in camelCase."""
     before = r"[^\r\n\p{L}\p{N}]?"
     words = f"{before}{UPPER}*{LOWER}+{ending}|{before}{UPPER}+{LOWER}*{ending}|"
     return Split(words + digits + REST.replace(r"+[\r\n]*", r"+[\r\n/]*", 1), like_gpt2=False)

@@ -31,7 +31,7 @@ from glassformer.inspect.inputs import SessionInput, open_prompt
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
-from glassformer.inspect.tokens import Token, special_token
+from glassformer.inspect.tokens import Token, readable, special_token
 from glassformer.inspect.trace_recorder import LogitsProbe, OnStep, StopTrace, TraceRecorder
 from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Report
@@ -301,7 +301,7 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
 
 
 def _as_token(node: TokenNode) -> Token:
-    return Token(node.text.strip() or node.piece, node.piece, node.token, None if node.special else 0, node.special)
+    return Token(readable(node.text) or node.piece, node.piece, node.token, None if node.special else 0, node.special)
 
 
 def trace_generation(model: LoadedModel, prompt: str, *, truncation: bool = False) -> GenerationTrace:

@@ -12,7 +12,7 @@ from glassformer.files import is_int, safe_repr
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
-VISIBLE_SPACE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "↵"})
+VISIBLE_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ def test_what_is_measured(king: Session) -> None:
         one = king.patch("blocks.*.attn.z", target=" and", against="\n", metric=metric)
         assert one.before != one.after and str(one.patching.metric).startswith(metric)
     changes = {change.name: change for change in result.top(3)}
-    assert {"and", "⏎"} <= changes.keys()
+    assert {"and", "↵"} <= changes.keys()
     assert changes["and"].probability_before == pytest.approx(result.before)
     assert result.to_dict()["classes"][0]["logit_after"] == max(x.logit_after for x in changes.values())
 
