@@ -18,6 +18,7 @@ from glassformer.explorer import views
 from glassformer.explorer.binary_frames import BinaryFrame, decode
 from glassformer.explorer.views import BINS, MAX_SPELLED_TOKENS, distribution, logprob_histogram
 from glassformer.generation import filters
+from glassformer.inspect.head import mixed
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TokenDistribution
 from glassformer.model import Model
@@ -188,6 +189,23 @@ def test_mixed_heads_are_one_map(sessions: dict[str, Session], mix: str) -> None
     assert frame.arrays["other"][0] == pytest.approx(rest.numpy(), abs=1e-6)
 
 
+@pytest.mark.parametrize(("mix", "weights"), [("weights", [0.25, 1.0]), ("written", None)])
+def test_heads_mixed_by_weights_and_by_what_they_write(
+    sessions: dict[str, Session], mix: Any, weights: list[float] | None
+) -> None:
+    session = sessions["bert"]
+    heads = [session.head(layer, head) for layer in (0, 1) for head in (1, 0)]
+    content = views.lines(
+        session, map="self", layers=(0, 2), heads=[1, 0], mix=mix, weights=weights, rows=(1, 4), count=14
+    )
+    frame = frame_of(content, "lines")
+    own = mixed(heads, mix, rows=slice(1, 4), weights=weights and [*weights, *weights])
+    shown = torch.zeros(3, 14).scatter_(
+        1, torch.tensor(frame.arrays["keys"][0].astype("int64")), torch.tensor(frame.arrays["probs"][0])
+    )
+    torch.testing.assert_close(shown, own)
+
+
 # ------------------------------------------------------------------------------------- the standalone page's
 
 
@@ -199,6 +217,8 @@ def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
         about = session.maps[name]
         frame = frame_of(views.layer(session, map=name, layer=1), "layer")
         q, k, v = (torch.tensor(frame.arrays[array]) for array in "qkv")
+        written = torch.stack([session.head(1, head, name).out().norm(dim=-1) for head in range(about.heads)])
+        torch.testing.assert_close(torch.tensor(frame.arrays["written"]), written)
         for head in range(about.heads):
             own = session.head(1, head, name)
             group = head // (about.heads // about.kv_heads)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from glassformer.core import scaled_dot_product_attention
 from glassformer.core.masks import AttentionPattern
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.inspect import AttentionHead
-from glassformer.inspect.head import TILE, LRUCache, pooled, storage_bytes
+from glassformer.inspect.head import TILE, HeadMix, LRUCache, mixed, pooled, storage_bytes
 from tests.inspect.passes import KINDS, S, T, every_head, heard, network_of, reading_of, session_of
 
 NUMBERS = ("q", "k", "v", "scores", "probs", "z")
@@ -338,3 +338,59 @@ def test_put_takes_the_place_of_what_was_there() -> None:
     cache.put("c", (torch.zeros(400),))  # 1,600 bytes: the oldest goes
     assert cache.nbytes == 2_600
     assert float(cache.get("b", a_kilobyte)[0][0]) == 0
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama", "transformer"])
+def test_heads_mixed_into_one_map_by_plain_loops(kind: str) -> None:
+    session = session_of(kind)
+    name = list(session.maps)[-1]
+    heads = [session.head(1, head, name) for head in range(3)]
+    rows = [0, 2]
+    shares: dict[HeadMix, list[list[float]]] = {
+        "mean": [[1.0] * 3] * 2,
+        "weights": [[0.5, 0.0, 2.0]] * 2,
+        "written": [
+            [
+                math.sqrt(sum(x**2 for x in (head.probs(row) @ head.v @ head.projection.mT)[0].tolist()))
+                for head in heads
+            ]
+            for row in rows
+        ],
+    }
+    for mix, by_row in shares.items():
+        own = mixed(iter(heads), mix, rows=rows, weights=by_row[0] if mix == "weights" else None)
+        for at, (row, share) in enumerate(zip(rows, by_row, strict=True)):
+            for key in range(len(heads[0].k)):
+                terms = [w * float(head.probs(row)[0, key]) for w, head in zip(share, heads, strict=True)]
+                assert float(own[at, key]) == pytest.approx(sum(terms) / sum(share), abs=1e-6)
+        assert own.sum(-1).tolist() == pytest.approx([1.0] * 2, abs=1e-5)
+    largest = torch.stack([head.probs() for head in heads]).amax(0)
+    assert torch.equal(mixed(heads, "max"), largest)
+
+
+def test_heads_that_write_nothing_mix_to_nothing() -> None:
+    head = made_head(4, 4)
+    silent = replace(head, v=torch.zeros_like(head.v))
+    assert mixed([silent, silent], "written").abs().max() == 0
+    assert torch.allclose(mixed([silent, head], "written"), head.probs())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mix": "sum"}, "mix is 'sum'; allowed: mean, max, weights, written"),
+        ({"mix": "weights"}, "go together"),
+        ({"weights": [1.0, 1.0]}, "go together"),
+        ({"mix": "weights", "weights": [0.0, 0.0]}, "one of them above 0"),
+        ({"mix": "weights", "weights": [-1.0, 2.0]}, "0 or more"),
+        ({"mix": "weights", "weights": [math.nan, 2.0]}, "0 or more"),
+        ({"mix": "weights", "weights": [1.0]}, "weights has 1 numbers, and there are more heads"),
+        ({"mix": "weights", "weights": [1.0, 1.0, 1.0]}, "there are 2 heads to mix, and 3 weights"),
+    ],
+)
+def test_mixes_that_are_refused(options: dict[str, object], words: str) -> None:
+    head = made_head(4, 4)
+    with pytest.raises(ConfigError, match=words):
+        mixed([head, head], **options)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="there is no head to mix"):
+        mixed([])

@@ -10,7 +10,7 @@ function layer(change: Partial<Layer> = {}): Layer {
   const k = Float64Array.of(1, 0, 0, 2, 1, 2);
   const q = Float64Array.of(1, 0, 0, 1, 1, 1);
   const v = Float64Array.of(1, 0, 0, 1, 2, 2);
-  return { heads: 1, kvHeads: 1, queries: 3, keys: 3, width: 2, scale: 0.5, scoreCap: null, q, k, v, causal: false, window: null, ...change };
+  return { heads: 1, kvHeads: 1, queries: 3, keys: 3, width: 2, scale: 0.5, scoreCap: null, q, k, v, written: Float64Array.of(1, 1, 1), causal: false, window: null, ...change };
 }
 
 function close(found: ArrayLike<number>, wanted: number[], within = 1e-12): void {

@@ -51,7 +51,8 @@ function layer(Type: { from(numbers: number[]): Float32Array | Float64Array } = 
   const q = Type.from([...Array(T).fill(0), ...Array(T).fill(1)]);
   const k = Type.from(Array.from({ length: T }, (_, key) => Math.log(key + 1)));
   const v = Type.from(Array.from({ length: T }, (_, key) => key));
-  return frame("layer", { map: "self", layer: 0, scale: 1, score_cap: null }, { q, k, v }, { q: [2, T, 1], k: [1, T, 1], v: [1, T, 1] });
+  const written = Type.from([...Array(T).fill(1), ...Array(T).fill(3)]);
+  return frame("layer", { map: "self", layer: 0, scale: 1, score_cap: null }, { q, k, v, written }, { q: [2, T, 1], k: [1, T, 1], v: [1, T, 1], written: [2, T] });
 }
 
 const page = () => new InlineTransport(documentOf({ "layer/self/0": layer() }, session));
@@ -102,6 +103,14 @@ test("lines: the strongest keys of each query for each head, and the rest", asyn
   assert.deepEqual([...found.keys], [1, 0, 2, 1, 0, 1, 0, 1]);
   [2 / 3, 1 / 3, 3 / 6, 2 / 6].forEach((p, i) => near(found.probs[i], p, 1e-7));
   [0, 1 / 6, 0, 1 / 3].forEach((p, i) => near(found.other[i], p, 1e-7));
+});
+
+test("lines: heads mixed by weights, and by what they write", async () => {
+  const asked = { map: "self", layers: [0, 0] as [number, number], heads: [0, 1], rows: [2, 3] as [number, number], count: 1 };
+  const weighted = await views.lines(page(), session, { ...asked, mix: "weights", weights: [1, 0.25] });
+  near(weighted.probs[0], (1 / 3 + 0.25 * (3 / 6)) / 1.25, 1e-7);
+  const written = await views.lines(page(), session, { ...asked, mix: "written" });
+  near(written.probs[0], (1 / 3 + 3 * (3 / 6)) / 4, 1e-7);
 });
 
 test("lines: heads mixed into one map", async () => {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from glassformer.errors import ConfigError
-from glassformer.files.schema import Allowed, Doc, NonNegativeInt, Schema, at_least
+from glassformer.files.schema import Allowed, Doc, NonNegative, NonNegativeInt, Schema, at_least
 from glassformer.inspect.embeddings.options import ProjectionOptions
 from glassformer.inspect.options import PatchSettings
 
@@ -44,7 +44,11 @@ class LinesRequest(Schema):
     layers: Annotated[Span, Doc("Layers, half open.")]
     heads: Annotated[Sequence[NonNegativeInt], Doc("Heads.")]
     rows: Annotated[Span, Doc("Query tokens, half open.")]
-    mix: Annotated[Literal["each", "mean", "max"], Doc("Each head by itself, or all as one map.")] = "each"
+    mix: Annotated[
+        Literal["each", "mean", "max", "weights", "written"],
+        Doc("Each head by itself, or all as one map; written: each by the length of what it writes."),
+    ] = "each"
+    weights: Annotated[Sequence[NonNegative] | None, Doc("Weight of each head, for the mix weights alone.")] = None
     count: Annotated[Annotated[int, at_least(1, MAX_LINES)], Doc("Keys of each query.")] = 32
     keys: Annotated[Sequence[str] | None, Doc('Types of keys: "special", or the number of a text; null = all.')] = None
 

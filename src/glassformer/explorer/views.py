@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
 from glassformer.inspect.generation_trace import GenerationTrace
-from glassformer.inspect.head import AttentionHead
+from glassformer.inspect.head import AttentionHead, mixed
 from glassformer.inspect.lookup import Lookup, embedding_table, look_up
 from glassformer.inspect.overview import HEAD_KINDS
 from glassformer.inspect.session import AttentionMap, Session
@@ -24,6 +24,8 @@ from glassformer.inspect.tokens import Token
 
 MAX_ROWS = 4096
 """Limit of rows × maps that one response may compute, and of the keys of one response."""
+WRITTEN_ROWS = 256
+"""Rows of a head that are computed at a time where all are needed."""
 MAX_LOOKUPS, MAX_TABLE_NUMBERS = 32, 2**26
 """Tokens that a standalone page has embedding look-ups of, and numbers of the largest table that it has them of."""
 
@@ -65,13 +67,15 @@ def lines(
     rows: Span,
     count: int,
     keys: Sequence[str] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> bytes:
     """Top-k attention: the keys of each query with the highest probability, and the total of all others.
 
     Args:
-        mix: "each" head by itself, or all of them as one map: their "mean", or their "max".
+        mix: "each" head by itself, or all of them as one map, as `mixed` makes it.
         keys: types of the keys that may be shown: "special", or the index of their text; None = all.
-    Raises: DataError: no such map, layer, head or rows; or more than one response may hold.
+        weights: of each of `heads`, the same in every layer.
+    Raises: DataError: no such map, layer, head or rows; or more than one response may hold. ConfigError: as `mixed`.
     """
     attention_map = _map(session, map)
     queries, key_tokens = session.streams[attention_map.queries], session.streams[attention_map.keys]
@@ -86,8 +90,12 @@ def lines(
             f"{len(members)} heads of {rows[1] - rows[0]} rows are {row_count:,} rows; one response holds at most "
             f"{MAX_ROWS:,}: ask for fewer rows at a time"
         )
-    maps = (session.head(layer, head, map).probs(slice(*rows)) for layer, head in members)
-    probs = torch.stack(list(maps)) if mix == "each" else _combine(maps, mix, len(members))[None]  # [M, R, S]
+    chosen = (session.head(layer, head, map) for layer, head in members)
+    if mix == "each":
+        probs = torch.stack([head.probs(slice(*rows)) for head in chosen])  # [M, R, S]
+    else:
+        shares = None if weights is None else [*weights] * (layers[1] - layers[0])
+        probs = mixed(chosen, mix, rows=slice(*rows), weights=shares)[None]  # type: ignore[arg-type] # checked there
     strongest_keys, strongest, other = _strongest_keys(probs, key_tokens, keys, count)
     shown = [list(member) for member in members] if mix == "each" else []
     return encode(
@@ -207,12 +215,18 @@ def layer(session: Session, *, map: str, layer: int) -> bytes:
             f"look, without --html){instead}"
         )
     q, k, v = session.projections(layer, map)
-    arrays = {"q": q, "k": k, "v": v}
     heads = [session.head(layer, head, map) for head in range(len(q))]
+    arrays = {"q": q, "k": k, "v": v, "written": torch.stack([_written(head) for head in heads])}
     if _map(session, map).biased:
         arrays["bias"] = torch.stack([_bias_by_distance(head) for head in heads])
     fields = {"map": map, "layer": layer, "scale": heads[0].scale, "score_cap": heads[0].score_cap}
     return encode("layer", {name: _float_array(array) for name, array in arrays.items()}, fields)
+
+
+def _written(head: AttentionHead) -> Tensor:
+    """Lengths of what the head writes, `WRITTEN_ROWS` queries at a time, so that no T × S matrix is made. [T]"""
+    starts = range(0, len(head.q), WRITTEN_ROWS)
+    return torch.cat([head.written(slice(start, start + WRITTEN_ROWS)) for start in starts])
 
 
 def _bias_by_distance(head: AttentionHead) -> Tensor:
@@ -237,14 +251,6 @@ def _quantize(values: Tensor, largest: Tensor) -> Tensor:
 def _float_array(values: Tensor) -> Tensor:
     """Float32 or float64: browsers have no 16-bit float arrays."""
     return values if values.dtype == torch.float64 else values.float()
-
-
-def _combine(maps: Any, mix: str, count: int) -> Tensor:
-    """Mean or maximum of many maps, with one of them in RAM at a time."""
-    mixed: Tensor = next(maps)
-    for probs in maps:
-        mixed = mixed + probs if mix == "mean" else torch.maximum(mixed, probs)
-    return mixed / count if mix == "mean" else mixed
 
 
 def _type(token: Token) -> str:

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from threading import Lock
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -20,13 +22,16 @@ from torch.nn import functional as F
 
 from glassformer.core.dot_product import attention_scores, softmax
 from glassformer.core.masks import AttentionPattern
-from glassformer.errors import DataError, nearest
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
 
 TILE = 256
 """Rows and columns of a tile."""
+
+HeadMix = Literal["mean", "max", "weights", "written"]
+"""How the maps of several heads become one: see `mixed`."""
 
 RowSelection = slice | int | str | Sequence[int] | Tensor | None
 
@@ -189,6 +194,12 @@ class AttentionHead(Display):
             z = self.z(rows).to(self.projection.dtype)  # narrower than the weights under packed products
             return z @ self.projection.mT
 
+    def written(self, rows: RowSelection = None) -> Tensor:
+        """Length (L2 norm) of what the head adds to the layer's output at each query. [R]"""
+        out = self.out(rows)
+        lengths: Tensor = out.to(torch.promote_types(out.dtype, torch.float32)).norm(dim=-1)
+        return lengths
+
     def tile(self, level: int, row: int, column: int) -> Tensor:
         """A tile of the max-pooled attention map; a number is the largest of 2^level × 2^level. [≤ 256, ≤ 256]
 
@@ -254,6 +265,60 @@ class AttentionHead(Display):
     def __repr__(self) -> str:
         T, S, E = len(self.q), len(self.k), self.q.shape[1]
         return f"AttentionHead({self.map} layer {self.layer} head {self.head}: {T} queries × {S} keys, width {E})"
+
+
+def mixed(
+    heads: Iterable[AttentionHead],
+    mix: HeadMix = "mean",
+    *,
+    rows: RowSelection = None,
+    weights: Sequence[float] | None = None,
+) -> Tensor:
+    """Attention maps of several heads as one; every row sums to 1, but of the maximum. [R, S]
+
+        mean       Σ A_h / H
+        max        the largest A_h of each pair
+        weights    Σ w_h A_h / Σ w_h
+        written    Σ ‖o_h(t)‖ A_h(t, s) / Σ ‖o_h(t)‖        o_h(t): what head h adds to the layer's output at query t
+
+    Args:
+        heads: with the same queries and keys; one at a time is in memory where they are an iterator
+        mix: as above
+        rows: as in `AttentionHead.probs`
+        weights: one for each head, for "weights" alone
+    Raises: ConfigError: no head, no such mix, or weights that do not fit.
+    """
+    if mix not in get_args(HeadMix):
+        raise ConfigError(f"mix is {safe_repr(mix)}; allowed: {', '.join(get_args(HeadMix))}")
+    if (mix == "weights") != (weights is not None):
+        raise ConfigError('weights= and mix="weights" go together: give one weight for each head')
+    if weights is not None and (not all(w >= 0 and isfinite(w) for w in weights) or not sum(weights) > 0):
+        raise ConfigError(f"weights is {list(weights)}; they must be 0 or more, and one of them above 0")
+    sums: Tensor | None = None
+    total: Tensor | float = 0.0
+    count = 0
+    for count, head in enumerate(heads, 1):
+        probs = head.probs(rows)
+        if weights is not None and count > len(weights):
+            raise ConfigError(f"weights has {len(weights)} numbers, and there are more heads: give one for each")
+        if mix == "max":
+            sums = probs if sums is None else torch.maximum(sums, probs)
+            continue
+        share = (
+            head.written(rows)[:, None].to(probs)
+            if mix == "written"
+            else 1.0
+            if weights is None
+            else weights[count - 1]
+        )
+        sums, total = probs * share if sums is None else sums + probs * share, total + share
+    if sums is None:
+        raise ConfigError("there is no head to mix; give one at least")
+    if weights is not None and count < len(weights):
+        raise ConfigError(f"there are {count} heads to mix, and {len(weights)} weights: give one for each")
+    if mix == "max":
+        return sums
+    return sums / (total.clamp_min(torch.finfo(sums.dtype).tiny) if isinstance(total, Tensor) else total)
 
 
 def pooled(values: Tensor, rows: int, columns: int) -> Tensor:

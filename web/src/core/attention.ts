@@ -29,6 +29,8 @@ export interface Layer {
   /** [kvHeads, S, E] */
   k: Floats;
   v: Floats;
+  /** Length of what each head writes at each query. [heads, T] */
+  written: Floats;
   /** What a distance adds to the score: [heads, T + S − 1], from key − query = −(T − 1) on. */
   bias?: Floats;
   causal: boolean;

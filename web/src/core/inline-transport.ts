@@ -103,17 +103,22 @@ export class InlineTransport implements Transport {
       probs.set(top.probs, at * count);
       other[at] = top.other;
     };
+    const shares = new Float64Array(rows);
     const mix = separate ? null : Array.from({ length: rows }, () => new Float64Array(types.length));
     for (const [m, [number, head]] of members.entries()) {
       const layer = await this.layer(session, query.map, number);
       for (let r = 0; r < rows; r++) {
         const values = await this.probs(layer, query.map, number, head, query.rows[0] + r, signal);
         if (!mix) list(m * rows + r, values);
-        else if (query.mix === "mean") for (let key = 0; key < values.length; key++) mix[r][key] += values[key] / members.length;
-        else for (let key = 0; key < values.length; key++) mix[r][key] = Math.max(mix[r][key], values[key]);
+        else if (query.mix === "max") for (let key = 0; key < values.length; key++) mix[r][key] = Math.max(mix[r][key], values[key]);
+        else {
+          const share = query.mix === "written" ? layer.written[head * layer.queries + query.rows[0] + r] : query.weights?.[m % query.heads.length] ?? 1;
+          shares[r] += share;
+          for (let key = 0; key < values.length; key++) mix[r][key] += share * values[key];
+        }
       }
     }
-    mix?.forEach((values, r) => list(r, values));
+    mix?.forEach((values, r) => list(r, query.mix === "max" ? values : values.map((x) => x / (shares[r] || 1))));
     return frameOf("lines", { members: separate ? members : [] }, { keys, probs, other }, { keys: [maps, rows, count] });
   }
 
@@ -331,10 +336,10 @@ function onPath({ steps, node }: StoredTrace, target: number): boolean {
 const same = (requested: Options, options: Options): boolean => Object.entries(requested).every(([name, value]) => options[name] === value);
 
 function layerOf(frame: BinaryFrame, map: AttentionMap): Layer {
-  const { q, k, v, bias } = frame.arrays as Record<string, Floats>;
+  const { q, k, v, bias, written } = frame.arrays as Record<string, Floats>;
   const { heads, kv_heads: kvHeads, head_width: width } = map;
   const { layer, scale, score_cap: scoreCap } = frame.header as { layer: number; scale: number; score_cap: number | null };
-  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, scoreCap, q, k, v, bias, ...maskOf(map, layer) };
+  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, scoreCap, q, k, v, bias, written, ...maskOf(map, layer) };
 }
 
 /** base64(deflate(bytes)) → bytes */

@@ -187,7 +187,8 @@ export interface Overview {
   metrics: Record<string, string>;
 }
 
-export type Mix = "each" | "mean" | "max";
+/** Each head by itself, or all as one: see `mixed` in inspect/head.py. */
+export type Mix = "each" | "mean" | "max" | "weights" | "written";
 
 export interface LinesQuery {
   map: string;
@@ -195,6 +196,8 @@ export interface LinesQuery {
   layers: [number, number];
   heads: number[];
   mix: Mix;
+  /** Of each head, for the mix "weights" alone. */
+  weights?: number[];
   /** Query tokens, half open. */
   rows: [number, number];
   /** How many keys a query. */

@@ -12,7 +12,7 @@ import type { AttentionMap, Companding, Mix, RowLabel, Session, State } from "./
 
 export const VERSION = "1";
 export const SORTS = ["layer", "kind", "entropy_bits", "previous", "first", "special", "distance"] as const;
-const MIXES: readonly Mix[] = ["each", "mean", "max"];
+const MIXES: readonly Mix[] = ["each", "mean", "max", "weights", "written"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
 
 /** The key-value pairs of a fragment, unchecked. */

@@ -173,6 +173,7 @@ function Stage({ controller }: { controller: HeadController }) {
 function Empty({ controller }: { controller: HeadController }) {
   const absent = controller.absent.value;
   if (absent) return <p class="head-absent" role="status"><Told text={absent} /></p>;
+  if (controller.weightless.value) return <p class="head-absent" role="status">All weights are 0: give one head at least a weight.</p>;
   const maps = controller.mapCount.value;
   return maps > MAPS ? <p class="head-absent" role="status">{plural(maps, "head")} are more than can be drawn at once ({MAPS}): choose fewer layers or heads.</p> : null;
 }

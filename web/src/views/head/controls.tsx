@@ -10,7 +10,10 @@ const MIXES: Record<Mix, string> = {
   each: "Every head has lines of its own",
   mean: "The mean of all heads chosen, as one",
   max: "The strongest of all heads chosen, as one",
+  weights: "The mean of all heads chosen, each with a weight that you choose",
+  written: "The mean of all heads chosen, each with the length of what it writes at the token that looks",
 };
+const NAMES: Partial<Record<Mix, string>> = { weights: "own weights" };
 
 /** Marks of the threshold's slider: finer where links are faint. */
 const THRESHOLDS = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9];
@@ -38,6 +41,7 @@ export function Controls({ controller }: { controller: HeadController }) {
           <Pairs controller={controller} />
           <Threshold controller={controller} />
         </div>
+        {controller.mixed.value && controller.request.value.mix === "weights" && <Weights controller={controller} />}
       </div>
     </div>
   );
@@ -104,8 +108,26 @@ function Mixing({ controller }: { controller: HeadController }) {
   return (
     <Segments
       legend="How heads are shown together" name="mix" values={Object.keys(MIXES) as Mix[]} value={state.value.mix} set={(mix) => set({ mix })}
-      titled={(mix) => MIXES[mix]} disabled={single} title={single ? "Choose more than one head to mix them" : undefined}
+      text={(mix) => NAMES[mix] ?? mix} titled={(mix) => MIXES[mix]} disabled={single} title={single ? "Choose more than one head to mix them" : undefined}
     />
+  );
+}
+
+/** A slider for each head that is mixed; what it counts of all of them next to it. */
+function Weights({ controller }: { controller: HeadController }) {
+  const weights = controller.weights.value;
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const heads = controller.request.value.heads.map((head, at) => ({ head, weight: weights[at] })).sort((a, b) => a.head - b.head);
+  return (
+    <div class="head-weights" role="group" aria-label="Weights of the heads">
+      {heads.map(({ head, weight }) => (
+        <label key={head}>
+          <span class="head-label">head {head} <b>{total ? percent(weight / total) : "–"}</b></span>
+          <input type="range" min={0} max={1} step={0.05} value={weight} aria-label={`weight of head ${head}`} onInput={(event) => controller.weigh(head, Number(event.currentTarget.value))} />
+        </label>
+      ))}
+      <button class="quiet" disabled={weights.every((weight) => weight === 1)} onClick={() => heads.forEach(({ head }) => controller.weigh(head, 1))}>all equal</button>
+    </div>
   );
 }
 

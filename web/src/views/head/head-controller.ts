@@ -6,7 +6,7 @@ import { LRUCache } from "../../core/lru-cache";
 import { headColour } from "../../core/palette";
 import { mapOf } from "../../core/url-state";
 import { typeOf } from "../../core/tokens";
-import { type AttentionMap, UserError, type Row, type Session, type Token, type ViewProps } from "../../core/types";
+import { type AttentionMap, type Mix, UserError, type Row, type Session, type Token, type ViewProps } from "../../core/types";
 import { type Column, between, column } from "./columns";
 import { type Link, visibleLinks, rowOf, linksOf, otherOf } from "./links";
 import { type LinesRequest, Loader } from "./loader";
@@ -36,6 +36,9 @@ const LINES = 4000;
 export const MAPS = 256;
 /** Rows above and below the screen that are fetched with it. */
 const MARGIN = 16;
+
+/** Heads mixed into one map, in words. */
+const MIXED: Record<Mix, string> = { each: "", mean: "mean", max: "maximum", weights: "weighted mean", written: "mean by what is written" };
 
 export class HeadController {
   /** Links fainter than this are not drawn. */
@@ -97,8 +100,26 @@ export class HeadController {
   readonly request: ReadonlySignal<LinesRequest> = computed(() => {
     const { map, layers, heads, mix } = this.props.state.value;
     const length = this.keyTokens.value.length;
-    return { map, layers, heads, mix, count: length <= ALL_KEYS ? length : STRONGEST, keys: this.toTypes.value ?? undefined };
+    const weights = mix === "weights" ? this.weights.value : undefined;
+    return { map, layers, heads, mix, weights, count: length <= ALL_KEYS ? length : STRONGEST, keys: this.toTypes.value ?? undefined };
   });
+  /** What each of the chosen heads counts in a mix by own weights, from 0 to 1. */
+  readonly weights = computed(() => {
+    const { heads, chosen } = this.props.state.value;
+    const given = weightsIn(chosen.weights);
+    return heads.map((head) => given.get(head) ?? 1);
+  });
+  /** Is there nothing to mix, since no head counts? */
+  readonly weightless = computed(() => this.request.value.weights?.every((weight) => weight === 0) ?? false);
+
+  /** Let a head count so much in the mix. */
+  weigh(head: number, weight: number): void {
+    const { weights, ...others } = this.props.state.peek().chosen;
+    const given = weightsIn(weights).set(head, weight);
+    const own = [...given].filter(([, each]) => each !== 1).map(([each, share]) => `${each}:${share}`);
+    this.props.set({ chosen: own.length ? { ...others, weights: own.join() } : others });
+  }
+
   readonly mapCount = computed(() => (this.request.value.layers[1] - this.request.value.layers[0] + 1) * this.request.value.heads.length);
   /** Mixed heads have one colour and one number. */
   readonly mixed = computed(() => this.request.value.mix !== "each" && this.mapCount.value > 1);
@@ -248,7 +269,7 @@ export class HeadController {
   /** What is in focus, in words: "layer 5 head 3", "the mean of 12 heads". */
   readonly subject = computed(() => {
     const { layers, heads, mix } = this.request.value;
-    return this.mixed.value ? `${mix === "mean" ? "mean" : "maximum"} of ${this.mapCount.value} heads` : `layer ${layers[0]} head ${heads[0]}`;
+    return this.mixed.value ? `${MIXED[mix]} of ${this.mapCount.value} heads` : `layer ${layers[0]} head ${heads[0]}`;
   });
 
   /** The sentence for what is looked at. */
@@ -283,7 +304,7 @@ export class HeadController {
 
   private fetchLines(): void {
     const { height } = this.size.value;
-    if (!height || this.mapCount.value > MAPS) return;
+    if (!height || this.mapCount.value > MAPS || this.weightless.value) return;
     const request = this.request.value;
     const room = MARGIN * this.rowHeight.value;
     const pinned = this.props.state.value.query;
@@ -318,6 +339,9 @@ export class HeadController {
     else this.props.refuse(error);
   }
 }
+
+/** Weights as a link has them: "3:0.5,7:0"; what is no weight is left out. */
+const weightsIn = (text = "") => new Map(text.split(",").map((each) => each.split(":").map(Number) as [number, number]).filter(([head, weight]) => Number.isInteger(head) && weight >= 0 && weight <= 1));
 
 export const quoted = (token: Token) => `“${visible(token.text)}”`;
 
