@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-clients resolve package lint web bench pictures site soak clean
+.PHONY: help demo test test-clients resolve package lint web bench pictures notebooks site soak clean
 
 VENV := .venv
 CLIENTS := .venv-clients
@@ -80,6 +80,9 @@ bench: $(VENV)/.bench ## time ourselves beside the peers: every file in benchmar
 
 pictures: $(VENV)/.dev ## draw the pictures of the explorer and of a store in docs/ anew
 	@$(BIN)/python benchmarks/pictures.py
+
+notebooks: $(VENV)/.dev ## run the notebooks of examples/, and store in them what their cells show: text, tables, drawings
+	@for file in examples/notebooks/*.ipynb; do echo "$$file"; $(BIN)/python tests/project/notebook_outputs.py $$file; done
 
 site: $(VENV)/.dev ## the pages of docs/ as a site, with live views, into build/site: open build/site/index.html, or put it on any static host
 	@$(BIN)/python -m sphinx -q -W --keep-going --fresh-env -d build/site-cache docs build/site
