@@ -71,6 +71,16 @@ def test_the_prompt_has_labelled_texts_of_each_label_and_fits(decoder: str) -> N
     assert same._demonstrations == crowded._demonstrations
 
 
+def test_texts_are_cut_as_for_other_methods(decoder: str) -> None:
+    setting = Setting(model=decoder, models={"decoder": decoder}, max_tokens=3)
+    method = make_method("in-context", setting, template=TEMPLATE, shots=2, between=" ")
+    assert isinstance(method, InContext)
+    method.fit(LabelledTexts.of(["like an arrow flies an arrow", "a banana"], ["time", "fruit"]))
+    longest = 3 + len(method._after) + 1  # text, what is after it, label
+    assert method._prompted("time flies like an arrow") == method._prompted("time flies like")
+    assert len(method._demonstrations) <= longest + len(method._prompted("a banana")) + 1
+
+
 def test_calibration_divides_by_what_texts_that_say_nothing_get(decoder: str) -> None:
     plain, calibrated = (method_of(decoder, calibration=x).fit(LABELLED) for x in ("none", "contextual"))
     prior = plain.scores(["N/A", "[MASK]", ""]).mean(0)

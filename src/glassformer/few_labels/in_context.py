@@ -98,13 +98,13 @@ class InContext(Method[InContextOptions]):
                 f"the prompt without a text and the longest label have {frame} tokens, and the decoder takes {room}; "
                 f"give a shorter template than {safe_repr(self.options.template)}, or another decoder"
             )
-        self._longest = int(TEXT_SHARE * room)
+        self._longest = min(int(TEXT_SHARE * room), self.setting.tokens_of(self._task.model))
         room -= frame + self._longest
         ids, shown, chosen = list[int](), [0] * len(self._labels), 0
         for i in balanced_order(labelled.holds, np.random.default_rng(self.setting.seed)):
             own = np.flatnonzero(labelled.holds[i])
             answer = ", ".join(self.setting.text_of(labelled.kind.names[j]) for j in own)
-            text = self._ids(labelled.texts[i])[: room // self.options.shots]  # long texts leave room for others
+            text = self._ids(labelled.texts[i])[: min(self._longest, room // self.options.shots)]  # room for others
             written = [*self._before, *text, *self._after, *self._ids(f" {answer}{self.options.between}")]
             if len(ids) + len(written) <= room and chosen < self.options.shots:
                 ids, chosen = [*ids, *written], chosen + 1
