@@ -48,6 +48,7 @@ def measured(name: str, folder: Path) -> MeasuredData:
     ]
     return MeasuredData(
         name=name, about=ABOUT[name], classes=len(report.facts["labels"]), tested=report.facts["tested"],
+        words=report.facts["words"],
         seeds=len(report.seeds), model=Path(report.facts["model"]).name, metric=report.metric, curves=curves,
     )  # fmt: skip
 

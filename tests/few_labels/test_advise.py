@@ -27,7 +27,8 @@ CURVES = parse(
     {
         "data_sets": [
             {
-                "name": "tweets", "about": "texts and moods", "classes": 4, "tested": 100, "seeds": 1, "model": "small",
+                "name": "tweets", "about": "texts and moods", "classes": 4, "tested": 100, "words": 200,
+                "seeds": 1, "model": "small",
                 "metric": "f1_macro",
                 "curves": [
                     {"name": "label-names", "points": [{"labels": None, "value": 0.3}]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from glassformer.few_labels import METHODS
 from glassformer.few_labels.curves import FILE, MeasuredCurve, MeasuredCurves, MeasuredData, MeasuredPoint, read_curves
 
 
-def data(name: str, classes: int, **values: dict[int | None, float]) -> MeasuredData:
+def data(name: str, classes: int, words: float = 20, **values: dict[int | None, float]) -> MeasuredData:
     curves = [
         MeasuredCurve(
             name=method.replace("_", "-"),
@@ -21,8 +22,9 @@ def data(name: str, classes: int, **values: dict[int | None, float]) -> Measured
         for method, points in values.items()
     ]
     return MeasuredData(
-        name=name, about="texts", classes=classes, tested=100, seeds=3, model="small", metric="f1_macro", curves=curves
-    )
+        name=name, about="texts", classes=classes, tested=100, words=words, seeds=3, model="small", metric="f1_macro",
+        curves=curves,
+    )  # fmt: skip
 
 
 def test_those_of_the_package_are_of_methods_that_there_are() -> None:
@@ -48,7 +50,16 @@ def test_ranks_are_means_over_data_sets_of_methods_that_all_have() -> None:
         ]
     )
     assert [name for name, _ in curves.ranked(8, 2, unlabelled=True)] == ["quick", "slow"]
-    assert curves.seconds(["quick", "slow"], [8, 16]) == 8
+    assert curves.seconds(["quick", "slow"], [8, 16], 20) == 8
+
+
+def test_time_is_that_of_texts_that_are_alike_in_length() -> None:
+    long = data("long", 2, words=64, quick={8: 0.5})
+    long.curves[0].points[0] = replace(long.curves[0].points[0], seconds=30)
+    curves = MeasuredCurves(data_sets=[data("short", 2, words=17, quick={8: 0.5}), long])
+    assert [curves.seconds(["quick"], [8], words) for words in (0, 10, 17, 60, 64)] == [2, 2, 2, 30, 30]
+    assert curves.seconds(["quick"], [8], 34) == 30 and curves.seconds(["quick"], [8], 32) == pytest.approx(2 * 32 / 17)
+    assert curves.seconds(["quick"], [8], 128) == 60
 
 
 def test_methods_are_compared_at_a_number_that_all_have() -> None:

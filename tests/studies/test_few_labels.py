@@ -346,7 +346,7 @@ def test_the_plan_of_a_new_study_says_how_long_that_took_on_other_data(tmp_path:
     given = options(tmp_path, encoder, numbered(40), methods=["contrastive", "words"], labels=[8, 16], seeds=[0])
     study = few_labels_study(None, given)
     curves = measured_curves()
-    minutes = math.ceil(4 * curves.seconds(["contrastive"], [8, 16]) / 60)
+    minutes = math.ceil(4 * curves.seconds(["contrastive"], [8, 16], 5) / 60)
     assert study.plan([0]).remarks() == [
         f"to evaluate: 4 cells; about {minutes} min for 2 of them, as it took on other data"
     ]

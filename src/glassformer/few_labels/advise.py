@@ -151,7 +151,8 @@ class AdvisedRows:
     def seconds(self, methods: Sequence[str], extent: Extent) -> float:
         """About how long that takes, as it was measured on other data."""
         folds = FOLDS if self.facts.labelled < ALL_TESTED_BELOW else 1
-        return extent.seeds * folds * self.curves.seconds(methods, extent.sizes)
+        words = min(self.facts.words["50%"], LONGEST_TOKENS if self.is_long else LONG_WORDS)
+        return extent.seeds * folds * self.curves.seconds(methods, extent.sizes, words)
 
     def within_an_hour(self, methods: Sequence[str]) -> Extent:
         """The most seeds and numbers of labels that take about an hour, or the fewest: 1 seed, the largest number."""

@@ -86,6 +86,7 @@ class MeasuredData(Record):
     about: what its texts and labels are
     classes: number of labels that there are
     tested: number of test rows
+    words: of a text in the median, as far as it was read
     model: sentence encoder
     """
 
@@ -93,6 +94,7 @@ class MeasuredData(Record):
     about: str
     classes: int
     tested: int
+    words: float
     seeds: int
     model: str
     metric: str
@@ -170,9 +172,16 @@ class MeasuredCurves(Record):
         shared = {name: sum(x) / len(x) for name, x in means.items() if len(x) == len(self.data_sets)}
         return sorted(shared.items(), key=lambda pair: -pair[1])
 
-    def seconds(self, methods: Sequence[str], sizes: Sequence[int]) -> float:
-        """About how long these methods took with these numbers of labels in all, by the slowest data set."""
-        return max(sum(_seconds(data, methods, size) for size in sizes) for data in self.data_sets)
+    def seconds(self, methods: Sequence[str], sizes: Sequence[int], words: float) -> float:
+        """About how long these methods take with these numbers of labels in all.
+
+        By the data set whose texts are most alike in length; with longer ones in proportion.
+
+        Args:
+            words: of a text in the median, as far as it is read
+        """
+        alike = min(self.data_sets, key=lambda data: abs(math.log(data.words / max(words, 1))))
+        return sum(_seconds(alike, methods, size) for size in sizes) * max(1.0, words / alike.words)
 
 
 def _seconds(data: MeasuredData, methods: Sequence[str], size: int) -> float:

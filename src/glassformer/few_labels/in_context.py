@@ -98,7 +98,7 @@ class InContext(Method[InContextOptions]):
                 f"the prompt without a text and the longest label have {frame} tokens, and the decoder takes {room}; "
                 f"give a shorter template than {safe_repr(self.options.template)}, or another decoder"
             )
-        self._longest = min(int(TEXT_SHARE * room), self.setting.tokens_of(self._task.model))
+        self._longest = min(int(TEXT_SHARE * room), self.setting.max_tokens)
         room -= frame + self._longest
         ids, shown, chosen = list[int](), [0] * len(self._labels), 0
         for i in balanced_order(labelled.holds, np.random.default_rng(self.setting.seed)):

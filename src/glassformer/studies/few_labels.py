@@ -383,7 +383,13 @@ class FewLabelsEvaluator(Evaluator):
         named, folds = self.plan.named[cell[METHOD]], 1 if self.rows.test is not None else self.plan.folds
         if cell[LABELS] is None:
             return None
-        return folds * measured_curves().seconds([str(named.method)], [cell[LABELS]]) or None
+        return folds * measured_curves().seconds([str(named.method)], [cell[LABELS]], self._words) or None
+
+    @cached_property
+    def _words(self) -> float:
+        """Of a text in the median, as far as it is read: a token is a word at most."""
+        lengths = [len(text.split()) for text in (self.rows.test or self.rows.pool).texts]
+        return float(np.median(np.minimum(lengths, self.plan.max_tokens)))
 
     def check(self, cells: Sequence[Cell]) -> str:
         lacking = [
@@ -550,6 +556,7 @@ class FewLabelsEvaluator(Evaluator):
         facts = {
             "labels": list(self.rows.pool.kind.names), "labelled": len(self.rows.pool),
             "unlabelled": len(self.rows.unlabelled), "tested": len(self.rows.test or self.rows.pool),
+            "words": self._words,
             "model": Path(str(self.config.model)).name, "page": str(self.output / "study.html"),
             "methods": {name: str(named.method) for name, named in self.plan.named.items()},
             "title": f"Few labels: {', '.join(Path(name).name for name in as_list(self.config.data.train))}",
