@@ -69,7 +69,7 @@ def test_by_keyboard(tab: Tabs, corpus: Look, check: Check) -> None:
     one.until("document.querySelectorAll('.map-near li').length === x", min(count - 1, 10))
     assert page.locator(".map-text mark").inner_text() == "banana"
     page.keyboard.press("[")
-    one.wait_for_announcement("layer 1")
+    one.wait_for_announcement("layer 0")
     assert one.state["lv"] == "1"
     page.get_by_role("button", name="Data table").click()
     one.until("document.querySelectorAll('.data-table tbody tr').length === x", count)
@@ -122,7 +122,7 @@ def test_a_projection_and_its_end(tab: Tabs, corpus: Look) -> None:
     assert one.state["em"] == "tsne" and page.locator(".map-problem").count() == 0
     one.wait_for_announcement("is on screen")
     page.keyboard.press("[")  # of few points all levels were projected: at once
-    one.wait_for_announcement("layer 1")
+    one.wait_for_announcement("layer 0")
     assert page.locator(".map-working").count() == 0
     slider = page.get_by_role("slider", name="perplexity")
     slider.evaluate("each => { each.value = 2; each.dispatchEvent(new Event('input', { bubbles: true })); }")
