@@ -71,13 +71,7 @@ def linearised(network: Linear, head: str = "head") -> Linear:
     Args:
         head: the path of the module whose activation functions and soft cap are fixed too.
     """
-    shared = {id(x): x for x in (*network.parameters(), *network.buffers())}
-    twin = copy.deepcopy(network, shared)
-    for module in list(twin.modules()):
-        if type(module) in FIXED:
-            module.__class__ = FIXED[type(module)]
-            if isinstance(module, LayerNorm) and module.bias is not None:
-                module.bias = _own(module.bias)
+    twin = with_fixed_scales(network)
     top = twin.get_submodule(head)
     for parent in list(top.modules()):
         for name, child in list(parent.named_children()):
@@ -90,14 +84,31 @@ def linearised(network: Linear, head: str = "head") -> Linear:
     return twin
 
 
+def with_fixed_scales(network: Linear) -> Linear:
+    """A copy of a network, of the same weights, whose norms have no gradient by their scales; their biases have one."""
+    shared = {id(x): x for x in (*network.parameters(), *network.buffers())}
+    twin = copy.deepcopy(network, shared)
+    for module in list(twin.modules()):
+        if type(module) in FIXED:
+            module.__class__ = FIXED[type(module)]
+            if isinstance(module, LayerNorm) and module.bias is not None:
+                module.bias = _own(module.bias)
+    return twin
+
+
 FIXED: dict[type[nn.Module], type[nn.Module]] = {LayerNorm: FixedScaleLayerNorm, RMSNorm: FixedScaleRMSNorm}
 
 
 def biases(twin: nn.Module, head: str = "head") -> list[Tensor]:
     """The biases of norms and of the head of a linearised network."""
-    norms = [module.bias for module in twin.modules() if isinstance(module, FixedScaleLayerNorm)]
     layers = [module.bias for module in twin.get_submodule(head).modules() if isinstance(module, nn.Linear)]
-    return [bias for bias in (*norms, *layers) if isinstance(bias, Tensor)]
+    return [*norm_biases(twin), *(bias for bias in layers if isinstance(bias, Tensor))]
+
+
+def norm_biases(twin: nn.Module) -> list[Tensor]:
+    """The biases of the norms of a network with fixed scales, or of a part of it."""
+    norms = [module.bias for module in twin.modules() if isinstance(module, FixedScaleLayerNorm)]
+    return [bias for bias in norms if isinstance(bias, Tensor)]
 
 
 def _own(bias: Tensor) -> nn.Parameter:

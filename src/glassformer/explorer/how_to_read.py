@@ -67,6 +67,11 @@ HOW_TO_READ = {
         "attention is the number of pairs. Vectors of positions are added to those of tokens; rotary positions turn "
         "queries and keys; buckets and ALiBi add a number to each score, by the distance."
     ),
+    "route": (
+        "A block adds vectors to that of the token: one for each head, one of the feed-forward layer. The share of a "
+        "part is its projection on the sum, so the shares of a layer add up to 100%; a negative one makes the vector "
+        "shorter. Where a norm follows, its scale is fixed at its value in this pass."
+    ),
     "architecture": (
         "Modules that are equal are one line, with how many there are; its numbers are those of one. FLOPs: 2 for each "
         "multiply-add, of the whole text. Activations: what a training step keeps of the text for the backward pass. A "

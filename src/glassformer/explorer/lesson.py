@@ -38,6 +38,7 @@ OF_VIEW = {
     "sound": ("word", "aligned"),
     "patch": tuple(f"p.{x}" for x in ("kind", "mode", "direction", "align", "other", "target", "against", "cell")),
     "masks": ("c.pattern",),
+    "route": ("c.stream",),
     "architecture": ("c.parameter", "c.height"),
     "similarity": ("pieces", "sr", "sc"),
     "difference": ("c.other", "c.threshold", "c.measure", "c.head"),

@@ -45,7 +45,8 @@ class LookOptions(Serving):
             "of a model over codes, attention over musical time), "
             "patch (activation patching), similarity (of two texts), difference (of two models, precisions or texts), "
             "contexts (of --corpus), embedding (the tokens as points, layer by layer), lens (logit lens), "
-            "attribution, quantisation (a layer before and after), masks (and positions, at any size), "
+            "attribution, route (of a token through the layers), quantisation (a layer before and after), "
+            "masks (and positions, at any size), "
             "architecture (modules, and the numbers of a weight)."
         ),
     ] = None

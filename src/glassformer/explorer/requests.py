@@ -232,6 +232,14 @@ class ArchitectureRequest(Schema):
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class RouteRequest(Schema):
+    """What the vector of a token is made of after each layer."""
+
+    token: Annotated[NonNegativeInt | None, Doc("Token, from 0; null = the last that is not special.")] = None
+    stream: Annotated[str | None, Doc("Its stream; null = the one that the head reads.")] = None
+
+
 # ── requests of other routes ──────────────────────────────────────────────────────────────────────────────
 
 

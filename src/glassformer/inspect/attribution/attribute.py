@@ -121,14 +121,14 @@ def direct_parts(session: Session, score: Score, flow: Flow) -> tuple[list[Part]
     stream = network.head_stream()
     stack = network.stacks()[stream]
     twin = linearised(network)
-    written = list(_written(stack))
+    written = list(written_by(stack))
     constants = biases(twin)
     cut = [f"{stack.path}.0.before", *(tap for tap, *_ in written)]
     heads = [tap.removesuffix("out") + "z" for tap, kind, *_ in written if kind in HEADS]
     _, tape = twin.gradients(session.batch, flow, score, *cut, *heads, cut=True, parameters=constants)
     parts = [Part("embedding", _product(tape, cut[0]))]
     gradients = {}
-    names = {kind: _map_name(session, stream, kind) for kind in HEADS}
+    names = {kind: map_of(session, stream, kind) for kind in HEADS}
     with torch.no_grad():
         for tap, kind, layer, module in written:
             if kind not in HEADS:
@@ -148,7 +148,7 @@ def direct_parts(session: Session, score: Score, flow: Flow) -> tuple[list[Part]
 HEADS: tuple[PartKind, ...] = ("head", "cross head")
 
 
-def _written(stack: Stack) -> Iterator[tuple[str, PartKind, int, Any]]:
+def written_by(stack: Stack) -> Iterator[tuple[str, PartKind, int, Any]]:
     """What blocks add to the residual stream: tap, kind, layer, module."""
     for layer, block in enumerate(stack):
         place = f"{stack.path}.{layer}"
@@ -164,7 +164,7 @@ def _product(tape: GradientTape, tap: str) -> float:
     return float((tape.gradients[tap] * tape.taps[tap]).double().sum())
 
 
-def _map_name(session: Session, stream: str, kind: PartKind) -> str:
+def map_of(session: Session, stream: str, kind: PartKind) -> str:
     """The attention map of a stream's own heads, or of its cross heads."""
     own = kind == "head"
     return next((name for name, m in session.maps.items() if m.queries == stream and (m.keys == stream) == own), "")

@@ -1,0 +1,93 @@
+"""A token's route: the parts add up to its vector in every direction, and are those of sums written out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glassformer.core.flow import Flow, Tape
+from glassformer.errors import DataError, UnsupportedError
+from glassformer.inspect.route import BEFORE, TokenRoute, contributions, route
+from glassformer.reports.page import report_data
+from tests.inspect.passes import KINDS, session_of
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_add_up_to_the_vector_in_every_direction(kind: str) -> None:
+    session = session_of(kind, torch.float64)
+    for stream in session.streams.keys() & session.network.stacks().keys():
+        token = len(session.streams[stream]) // 2
+        layers = len(session.stream_taps(stream)) - 1
+        if layers != len(session.network.stacks()[stream]):
+            with pytest.raises(UnsupportedError, match="are not one stack"):
+                route(session, token=token, stream=stream)
+            continue
+        after = torch.stack([session.states(layer + 1, stream)[token] for layer in range(layers)])
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(3):
+            along = torch.randn(after.shape, generator=generator, dtype=torch.float64)
+            _, products, _ = contributions(session, stream, token, along)
+            torch.testing.assert_close(products.sum(1), (after * along).sum(1), atol=1e-9, rtol=1e-9)
+        found = route(session, token=token, stream=stream)
+        assert found.gap < 1e-5 and found.shares.shape == (layers, len(found.parts))
+        heads = [at for at, part in enumerate(found.parts) if part.startswith("head ")]
+        torch.testing.assert_close(found.tokens.sum(1), found.shares[:, heads].sum(1), atol=1e-5, rtol=1e-5)
+
+
+def test_every_number_of_the_vector() -> None:
+    session = session_of("bert", torch.float64)
+    after = torch.stack([session.states(layer + 1)[4] for layer in range(3)])
+    for number in range(after.shape[1]):
+        along = torch.zeros_like(after)
+        along[:, number] = 1
+        _, products, _ = contributions(session, "text", 4, along)
+        torch.testing.assert_close(products.sum(1), after[:, number], atol=1e-10, rtol=1e-10)
+
+
+def test_a_pre_norm_layer_is_a_plain_sum() -> None:
+    session = session_of("gpt2", torch.float64)
+    found = route(session, token=5)
+    tape = Tape("blocks.*.attn.out", "blocks.*.ffn.out").attach(session.network)
+    with torch.no_grad():
+        session.network.states(session.batch, Flow(tape=tape))
+    for layer in range(3):
+        before, after = (session.states(at)[5] for at in (layer, layer + 1))
+        size = float(after @ after)
+        row = dict(zip(found.parts, found.shares[layer].tolist(), strict=True))
+        assert row[BEFORE] == pytest.approx(float(before @ after) / size, abs=1e-6)
+        assert row["feed-forward"] == pytest.approx(
+            float(tape.taps[f"blocks.{layer}.ffn.out"][0, 5] @ after) / size, abs=1e-6
+        )
+        for head in range(session.maps["self"].heads):
+            own = float(session.head(layer, head).out(5)[0] @ after) / size
+            assert row[f"head {head}"] == pytest.approx(own, abs=1e-6)
+        by_token = torch.zeros(len(session.streams["text"]), dtype=torch.float64)
+        for head in range(session.maps["self"].heads):
+            one = session.head(layer, head)
+            by_token += (one.weighted(5) @ one.projection.mT) @ after / size
+        torch.testing.assert_close(found.tokens[layer].double(), by_token.detach(), atol=1e-6, rtol=1e-5)
+        assert found.lengths[layer + 1] == pytest.approx(size**0.5, rel=1e-6)
+        cosine = float(before @ after / before.norm() / after.norm())
+        assert found.turned[layer] == pytest.approx(cosine, abs=1e-6)
+
+
+def test_it_in_words_and_as_data() -> None:
+    session = session_of("bert")
+    found = route(session)
+    assert found.token == len(session.streams["text"]) - 2, "the last that is not special"
+    assert found.finding in str(found) and "changes most in layer" in found.finding
+    data = found.to_dict()
+    assert data["kind"] == "token-route" and len(data["shares"]) == 3
+    assert report_data(found)
+    steps: list[tuple[int, int]] = []
+    route(session, token=0, progress=lambda done, of: steps.append((done, of)))
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert isinstance(found, TokenRoute)
+
+
+def test_what_is_not_there() -> None:
+    session = session_of("bert")
+    with pytest.raises(DataError, match="there is no token 9 of 'text'; there are 0 to 8"):
+        route(session, token=9)
+    with pytest.raises(DataError, match="no stream 'source'"):
+        route(session, stream="source")
