@@ -52,6 +52,18 @@ def test_the_lens_shows_the_sessions_numbers_and_follows_a_token(tab: Tabs, spee
     page.locator(".lens-grid [aria-selected=true]").wait_for(state="detached")
 
 
+def test_views_begin_with_what_they_found(tab: Tabs, speech: Look) -> None:
+    """Before the sentence on how to read them."""
+    for look, view, sentence in (
+        (speech, "lens", r"From .+ on, the model would say “.+” after “s”: \d+% in the end\."),
+        (speech, "attribution", r".+: logit .+The word that speaks most for it is “.+”.+; the strongest part is .+\."),
+    ):
+        page = tab().goto(look, view=view)
+        found = page.locator("#view .found, #view .lead > p").first
+        found.filter(has_text=re.compile(f"^{sentence}$")).wait_for()
+        assert (found.bounding_box() or {"y": 999.0})["y"] < 300, f"{view}: on the first screen"
+
+
 def test_the_lens_by_keyboard(tab: Tabs, speech: Look) -> None:
     one = tab()
     page = one.goto(speech, view="lens")

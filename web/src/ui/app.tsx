@@ -1,6 +1,6 @@
 /** App component: top bar, text inputs, banners, navigator, view, status bar. */
 
-import { useSignal } from "@preact/signals";
+import { type ReadonlySignal, type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
 import { MODULES } from "virtual:views";
@@ -44,7 +44,7 @@ export function App({ store }: { store: Store }) {
           <Running store={store} />
           <Banners store={store} />
           {store.state.value.tour !== null && <Tour store={store} session={session} />}
-          <Work store={store} session={session} exports={(make) => (exports.value = make)} />
+          <Work store={store} session={session} exported={exports} />
           <Status store={store} session={session} />
           <Search store={store} session={session} open={search} close={() => setSearch(false)} />
         </>
@@ -63,7 +63,7 @@ export function App({ store }: { store: Store }) {
 /** The beginning of a text, for the title of the tab. */
 const shortened = (text: string): string => (text.length <= 40 ? text : `${text.slice(0, 39)}…`);
 
-function Work({ store, session, exports }: { store: Store; session: Session; exports: ViewProps["exports"] }) {
+function Work({ store, session, exported }: { store: Store; session: Session; exported: Signal<Exports | null> }) {
   const view = store.state.value.view;
   const props: ViewProps = useMemo(() => ({
     transport: store.transport,
@@ -75,11 +75,11 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     overviews: store.overviews,
     say: (sentence) => store.say(sentence),
     refuse: (error) => store.refuse(error),
-    exports,
+    exports: (make) => (exported.value = make),
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const { alone, fresh, Component } = MODULES[view];
+  const { alone, finds, fresh, Component } = MODULES[view];
   const work: WorkProps = {
     ...props,
     choice: <MapChoice store={store} session={session} />,
@@ -94,12 +94,19 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     <main class="work" data-view={view} data-alone={alone ? "" : undefined} data-asked={store.asked.value ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
+        {finds && <Found exported={exported} />}
         {view !== "model" && <Intro view={view} session={session} />}
         {!alone && work.pins}
         <Component key={fresh ? `${view} ${session.id}` : view} {...work} />
       </section>
     </main>
   );
+}
+
+/** What the view has found, once it has. */
+function Found({ exported }: { exported: ReadonlySignal<Exports | null> }) {
+  const sentence = exported.value?.finding?.();
+  return sentence ? <p class="found">{sentence}</p> : null;
 }
 
 /** The transcript is of the file that the page was opened with, whatever pass is on screen. */

@@ -79,11 +79,11 @@ function Found({ controller, found }: { controller: AttributionController; found
 /** What the model says, and what it could say: each can be explained. */
 function Answer({ controller }: { controller: AttributionController }) {
   const { session: { opening: { answer } }, transport } = controller.props;
-  if (!answer) return null;
+  if (!answer) return controller.found.value && <p class="found">{controller.finding()}</p>;
   const state = controller.state.value;
   return (
     <div class="lead">
-      <p>{answer.sentence}</p>
+      <p>{controller.found.value ? controller.finding() : answer.sentence}</p>
       <div class="findings" role="group" aria-label="Outputs">
         {answer.choices.map(({ name, share, target, at }, index) => {
           const asked = { target, at: at === null ? "" : String(at) };

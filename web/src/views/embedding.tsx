@@ -60,7 +60,7 @@ function Problem({ text }: { text: string }) {
 }
 
 export const view: ViewModule = {
-  name: "embedding", title: "Embeddings", alone: true,
+  name: "embedding", title: "Embeddings", finds: true, alone: true,
   sentence: "Each dot is a vector; nearby dots are similar. Move from layer to layer.",
   Component: EmbeddingView,
 };

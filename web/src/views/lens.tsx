@@ -223,7 +223,7 @@ function Table({ controller, lens }: { controller: LensController; lens: Lens })
 }
 
 export const view: ViewModule = {
-  name: "lens", title: "Lens", alone: true, fresh: true,
+  name: "lens", title: "Lens", finds: true, alone: true, fresh: true,
   sentence: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
   Component: LensView,
 };
