@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import zlib
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from glassformer.explorer.traces import StoredTrace, TraceStore
 from glassformer.explorer.views import distribution
 from glassformer.inspect.session import Session
 from glassformer.model import Model
-from glassformer.reports.page import check_html_path, shown_path
+from glassformer.reports.page import LOADER, check_html_path, shown_path
 from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for
 from tests.explorer.reader import Reader
 
@@ -100,6 +101,10 @@ def test_a_page_holds_no_bias_that_depends_on_contents(models: dict[str, Model])
     assert views.row(session, map="self", layer=1, head=0, query=4)
 
 
+def unpacked(program: str) -> str:
+    return zlib.decompress(base64.b64decode(program)).decode()
+
+
 def test_it_is_the_served_page_and_asks_nobody_for_anything(models: dict[str, Model]) -> None:
     source = str(page_of(models["bert"], *TEXTS)[1])
     reader = Reader(source)
@@ -109,10 +114,10 @@ def test_it_is_the_served_page_and_asks_nobody_for_anything(models: dict[str, Mo
     ]
     (style,) = (text for tag, _, text in reader.elements if tag == "style")
     assert style.strip() == STAND_IN["app.css"].strip()
-    *blocks, (attributes, program) = reader.scripts()
-    assert attributes == {}
+    *blocks, (packed, program), (attributes, loader) = reader.scripts()
+    assert attributes == {} and loader.strip() == LOADER.strip() and packed["data-packed"] == "script"
     assert all(a["type"] in ("application/json", "application/octet-stream") for a, _ in blocks)
-    assert program.replace("\\x3C", "<").strip() == STAND_IN["app.js"].strip()
+    assert unpacked(program) == STAND_IN["app.js"]
 
 
 def test_the_policy_lets_only_this_script_and_style_work(models: dict[str, Model]) -> None:
@@ -121,13 +126,15 @@ def test_the_policy_lets_only_this_script_and_style_work(models: dict[str, Model
     (policy,) = (str(a["content"]) for tag, a, _ in reader.elements if a.get("http-equiv") == "Content-Security-Policy")
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == rules["connect-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    loader = source.rpartition("<script>")[2].partition("</script>")[0]
+    program = reader.scripts()[-2][1]
     inline = {
-        "script-src": source.rpartition("<script>")[2].partition("</script>")[0],
-        "style-src": source.partition("<style>")[2].partition("</style>")[0],
+        "script-src": [loader, unpacked(program)],
+        "style-src": [source.partition("<style>")[2].partition("</style>")[0]],
     }
-    for name, text in inline.items():
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert rules[name] == f"'sha256-{digest}'"
+    for name, texts in inline.items():
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+        assert rules[name] == " ".join(f"'sha256-{digest}'" for digest in digests)
     # It binds what comes after it, so nothing may come before.
     assert re.search(r"<head>\s*<meta http-equiv=", source)
 
@@ -143,8 +150,8 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert "onerror" not in source
     assert not reader.comments
     assert (
-        source.count("<script") == source.count("</script>") == 15
-    )  # 9 frames, map, session, look-ups, tour and what it leaves out, program
+        source.count("<script") == source.count("</script>") == 16
+    )  # 9 frames, map, session, look-ups, tour and what it leaves out, program and what unpacks it
 
 
 @pytest.mark.parametrize("layers", [[1], [0, 1], []])

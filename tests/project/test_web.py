@@ -103,7 +103,7 @@ def test_each_view_is_a_file_of_its_own_and_light() -> None:
 
 def test_a_saved_page_has_all_views() -> None:
     size = compressed("app.js", "app.css")
-    assert size <= 165_000, f"{size:,} bytes compressed"
+    assert size <= 170_000, f"{size:,} bytes compressed"
 
 
 def test_the_page_of_sounds_carries_no_explorer() -> None:
@@ -120,16 +120,16 @@ def test_a_report_is_light_and_carries_charts_only_where_it_has_some() -> None:
     def size(*names: str) -> int:
         return sum(len(gzip.compress((REPORTS / name).read_bytes())) for name in names)
 
-    assert size("report.js", "report.css", "page.css") <= 10_000
+    assert size("report.js", "report.css", "page.css") <= 11_200
     assert size("trade-off.js", "trade-off.css") <= 5_000
     assert size("matrix.js", "matrix.css") <= 5_300
     assert size("rows.js", "rows.css") <= 8_400
     assert size("steps.js", "steps.css") <= 1_500
-    assert size("review.js", "review.css") <= 2_400
+    assert size("review.js", "review.css") <= 2_750
     assert size("served.js") <= 1_400
     assert size("live.js", "live.css") <= 1_500
-    assert size("browse.js", "browse.css") <= 7_000
-    assert size("series.js", "series.css") <= 33_000
+    assert size("browse.js", "browse.css") <= 7_200
+    assert size("series.js", "series.css") <= 33_600
     assert size("save.js", "save.css") <= 3_600
     assert "uplot" not in (REPORTS / "report.js").read_text(encoding="utf-8")
     assert "preact" not in (REPORTS / "THIRD_PARTY.txt").read_text(encoding="utf-8")

@@ -43,11 +43,12 @@ from glassformer.generation.served_options import command_line_options
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.reports.page import (
+    LOADER,
     command_line,
     content_security_policy,
     element,
-    escape_script,
     kernel_file,
+    packed_program,
     report_files,
     shown_path,
     write_page_parts,
@@ -98,12 +99,11 @@ def page_around(program: str = "app", *, reports: bool = False, start: str | Non
         style, script = style + report_style, f"{report_script}\n{script}"
     if start is not None:
         script = f"{kernel_file()}\n{script}"
-    script = escape_script(script)
     before, _, after = files["index.html"].partition(SCRIPT)
     if start is not None:
         before = before.replace("<html", f'<html data-start="{escape(start)}"', 1)
-    before = before.replace("<head>", f"<head>\n{content_security_policy([style], [script])}")
-    return before.replace(STYLE, element("style", style)), element("script", script) + after
+    before = before.replace("<head>", f"<head>\n{content_security_policy([style], [LOADER, script])}")
+    return before.replace(STYLE, element("style", style)), packed_program(script) + after
 
 
 CAP_BYTES = 25_000_000

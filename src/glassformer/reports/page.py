@@ -112,7 +112,7 @@ def page(title: str, body: str, *, style: str, script: str = "", packed_style: s
         f"<title>{escape(title)}</title>\n<style>{style}</style>"
         + (packed(packed_style, data_packed="style") if packed_style else "")
         + f"</head>\n<body>{body}"
-        + (packed(script, data_packed="script") + "\n" + element("script", LOADER) if script else "")
+        + (packed_program(script) if script else "")
         + "</body></html>\n"
     )
 
@@ -126,6 +126,11 @@ def element(tag: str, content: str = "", **attributes: str) -> str:
     """
     named = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"' for name, text in attributes.items())
     return f"<{tag}{named}>{content}</{tag}>"
+
+
+def packed_program(script: str) -> str:
+    """A program that is compressed in the page, with what unpacks it."""
+    return packed(script, data_packed="script") + "\n" + element("script", LOADER)
 
 
 def packed(text: str, **attributes: str) -> str:
@@ -550,11 +555,6 @@ def page_path(html: Path, name: str) -> Path:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def escape_script(program: str) -> str:
-    """Escape JavaScript for a script element: what would end the element or begin a comment."""
-    return re.sub(r"<(?=/script|script|!--)", r"\\x3C", program, flags=re.IGNORECASE)
 
 
 def content_security_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
