@@ -325,7 +325,7 @@ def test_inspect_knows_the_columns_of_conll_files(tmp_path: Path) -> None:
 
 def test_inspect_reads_the_first_column_of_texts_where_none_is_called_text(tmp_path: Path) -> None:
     path = tmp_path / "squad.json"
-    questions = [{"id": "q1", "question": "Which?", "answers": [{"text": "Rome", "answer_start": 0}]}]
+    questions = [{"id": "q1", "question": "Which city is it?", "answers": [{"text": "Rome", "answer_start": 0}]}]
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Rome is a city.", "qas": questions}]}]}))
     done = run("inspect", path)
     assert done.exit_code == 0 and "inspecting 'question'; for another one: --column text=NAME" in done.output

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.explorer.readings import quick_readings, read
+from glassformer.explorer import readings
+from glassformer.explorer.readings import default_readings, quick_readings, read
 from glassformer.explorer.registry import Reading, View, request_of
 from glassformer.explorer.scene import ViewJob
 from glassformer.explorer.session_runs import PassStopped, SessionRun
+from glassformer.inspect.attribution import attribute
 from glassformer.inspect.options import LensRequest
 from glassformer.inspect.outputs import reads_layers
 from glassformer.model import Model, load
@@ -132,6 +134,21 @@ def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> Non
     lens, attribution = quick_readings(session)
     assert (lens.view, attribution.view) == ("lens", "attribution") and lens.key != attribution.key
     assert read(session, "lens", LensRequest()).frame == lens.frame
+    others = [each.view for each in default_readings(session, wanted=None, has=())]
+    assert {"masks", "architecture", "route"} <= {*others} and len(others) == len({*others})
+
+
+def test_an_attribution_of_many_gradients_is_left_out_of_a_page_that_does_not_open_with_it(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = models["gpt2"].inspect(TEXT)
+    monkeypatch.setattr(attribute, "MAX_GAP", 0.0)  # never near enough: 512 gradients
+    per_gradient = readings.GRADIENT_PASSES * readings._size(session)
+    monkeypatch.setattr(readings, "QUICK", 60 * per_gradient)
+    assert [each.view for each in quick_readings(session)] == ["lens"]
+    assert [each.view for each in quick_readings(session, wanted="attribution")] == ["lens", "attribution"]
+    monkeypatch.setattr(readings, "QUICK", 600 * per_gradient)
+    assert [each.view for each in quick_readings(session)] == ["lens", "attribution"]
 
 
 def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path]) -> None:

@@ -150,8 +150,8 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert "onerror" not in source
     assert not reader.comments
     assert (
-        source.count("<script") == source.count("</script>") == 16
-    )  # 9 frames, map, session, look-ups, tour and what it leaves out, program and what unpacks it
+        source.count("<script") == source.count("</script>") == 18
+    )  # 9 frames, map, session, look-ups, tour and what it leaves out, architecture, route, program and what unpacks it
 
 
 @pytest.mark.parametrize("layers", [[1], [0, 1], []])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.quantised import count_weights
+from glassformer.errors import UnsupportedError
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema
@@ -21,6 +22,8 @@ TOP, ALL_LABELS = 10, 64
 """Outputs of each cell of the lens; of a head with few labels, all of them."""
 QUICK = 3e11
 """Budget in multiply-adds for views that a saved page computes by default: a second or two."""
+SMALL = ("architecture", "route")
+"""Views without choices that are no answer at once, and yet take a few forward passes at most."""
 PASSES = {"lens": 8, "attribution": 50}
 """About how many forward passes a reading costs at least."""
 GRADIENT_PASSES = 3
@@ -54,7 +57,7 @@ def read(session: Session, name: str, request: Schema, progress: Progress = noth
 
 
 def default_readings(session: Session, *, wanted: str | None, has: Collection[str]) -> list[Reading]:
-    """What a saved page contains of tabs that can be asked without any choice: those that are quick, and `wanted`.
+    """What a saved page contains of tabs that can be asked without any choice: quick and small ones, and `wanted`.
 
     Lens and attribution are those of `quick_readings`.
 
@@ -64,7 +67,12 @@ def default_readings(session: Session, *, wanted: str | None, has: Collection[st
     """
     others = [name for name in tabs() if name in VIEWS and name not in PASSES and name not in has]
     asked = [name for name in others if VIEWS[name].by_default and (VIEWS[name].quick or name == wanted)]
-    return [read(session, name, VIEWS[name].request()) for name in asked]
+    readings = [read(session, name, VIEWS[name].request()) for name in asked]
+    for name in SMALL:
+        if name in others and name != wanted:
+            with suppress(UnsupportedError):  # a route needs one stack of blocks
+                readings.append(read(session, name, VIEWS[name].request()))
+    return readings
 
 
 def quick_readings(session: Session, *, wanted: str | None = None, has: Collection[str] = ()) -> list[Reading]:

@@ -259,6 +259,7 @@ class _Path:
             more = PIECE_STEPS * len(halves)
             pieces |= self._integrals(halves, PIECE_STEPS, progress, (used, used + more))
             used += more
+        progress(used, used)
         return {s: torch.stack([tokens[s] for tokens in pieces.values()]).sum(0).float() for s in self.inputs}, used
 
     def _points(self, places: Sequence[float]) -> dict[str, Tensor]:
@@ -299,6 +300,7 @@ class _Path:
             for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
         ]
         for start in range(0, len(places), self._rows):
+            progress(done[0] + start, done[1])
             part = places[start : start + self._rows]
             points = self._points([place for _, place, _ in part])
             flow = replace(self.flow, tape=Tape(edit=dict(points)))
@@ -307,7 +309,6 @@ class _Path:
                 products = (self.step[tap] * tape.gradients[tap]).sum(-1).double().cpu()  # [places, T]
                 for (piece, _, weight), product in zip(part, products, strict=True):
                     sums[piece][stream] = sums[piece][stream] + weight * product
-            progress(done[0] + start + len(part), done[1])
         return sums
 
 
