@@ -97,13 +97,14 @@ def page_around(program: str = "app", *, reports: bool = False, start: str | Non
     if reports:
         report_style, report_script = report_files(None)
         style, script = style + report_style, f"{report_script}\n{script}"
-    if start is not None:
-        script = f"{kernel_file()}\n{script}"
+    kernel = "" if start is None else kernel_file()
     before, _, after = files["index.html"].partition(SCRIPT)
     if start is not None:
         before = before.replace("<html", f'<html data-start="{escape(start)}"', 1)
-    before = before.replace("<head>", f"<head>\n{content_security_policy([style], [LOADER, script])}")
-    return before.replace(STYLE, element("style", style)), packed_program(script) + after
+    before = before.replace("<head>", f"<head>\n{content_security_policy([style], [kernel, LOADER, script])}")
+    # As it is, since the notebook sends its port as soon as the page is there.
+    listener = element("script", kernel) if kernel else ""
+    return before.replace(STYLE, element("style", style)), listener + packed_program(script) + after
 
 
 CAP_BYTES = 25_000_000
