@@ -24,6 +24,7 @@ from glassformer.tasks.registry import TASKS, task_class
 from tests import plug_in
 from tests.cli.conftest import Command, command
 from tests.e2e.tiny_models import make_folder
+from tests.explorer.reader import Reader
 
 __all__ = ["command"]
 
@@ -146,13 +147,13 @@ def test_its_view_has_a_tab_and_answers(used: None, tmp_path: Path) -> None:
         assert b"/static/reports.js" in client.ask("/").body
     model.look("time flies", view="word-lengths", html=page)
     text = page.read_text("utf-8")
-    assert "glassformerReport" in text and 'data-key="view/' in text
+    assert "glassformerReport" in Reader(text).program() and 'data-key="view/' in text
 
 
 def test_without_plug_ins_a_page_carries_no_program_of_reports(tmp_path: Path) -> None:
     model = glassformer.load(make_folder(tmp_path / "bert", "bert", task="fill-mask"))
     model.look("time flies", html=tmp_path / "page.html")
-    assert "glassformerSeries=" not in (tmp_path / "page.html").read_text("utf-8")
+    assert "glassformerSeries=" not in Reader((tmp_path / "page.html").read_text("utf-8")).program()
 
 
 # ── broken ones ───────────────────────────────────────────────────────────────────────────────────────
