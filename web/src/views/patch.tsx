@@ -166,9 +166,10 @@ function useExports(controller: PatchController): void {
       const ink = inkOf(document.body, props.dark.peek());
       return captioned(figureOf(sweep, geometry, ink), source, ink.soft);
     };
+    const finding = controller.finding(); // now: whoever reads it later may do so when the sweep is gone
     props.exports({
       name: `patching-${sweep.component_kind}-${sweep.mode}`,
-      finding: () => controller.finding(),
+      finding: () => finding,
       png: () => toPng(figure(), inkOf(document.body, false).panel, inkOf(document.body, false).font),
       svg: () => toSvg(figure(), inkOf(document.body, false).panel, inkOf(document.body, false).font),
       table: () => [

@@ -102,8 +102,7 @@ export class AttributionController {
     return [...found.parts].sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, count);
   }
 
-  finding(): string {
-    const found = this.found.peek()!;
+  finding(found: Attribution = this.found.peek()!): string {
     const [stream] = Object.keys(found.integrated);
     const words = this.words(this.props.session.streams[stream], found.integrated[stream]).filter((word) => !word.special);
     const [word] = [...words].sort((a, b) => b.value - a.value);

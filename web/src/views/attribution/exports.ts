@@ -62,7 +62,7 @@ export function useExports(controller: AttributionController): void {
     if (!found) return props.exports(null);
     props.exports({
       name: "attribution",
-      finding: () => controller.finding(),
+      finding: () => controller.finding(found),
       png: () => toPng(drawing(controller, found), PAPER, SANS),
       svg: () => toSvg(drawing(controller, found), PAPER, SANS),
       table: () => tableOf(controller, found),

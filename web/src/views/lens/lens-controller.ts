@@ -130,8 +130,7 @@ export class LensController {
     return row;
   }
 
-  finding(): string {
-    const lens = this.lens.peek()!;
+  finding(lens: Lens = this.lens.peek()!): string {
     const column = lens.columns === "text" ? 0 : this.pinned.peek()?.[1] ?? lens.names.length - 1;
     const last = this.top(lens, [lens.rows.length - 1, column])[0];
     const where = lens.columns === "tokens" ? ` ${lens.causal ? "after" : "at"} “${visible(lens.names[column])}”` : "";

@@ -14,7 +14,7 @@ export function useExports(controller: LensController): void {
     const source = `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash} · logit lens, shade: ${controller.state.peek().measure}`;
     props.exports({
       name: `lens-${lens.stream}`,
-      finding: () => controller.finding(),
+      finding: () => controller.finding(lens),
       png: () => toPng(lensFigure(controller, lens, source), PAPER, SANS),
       svg: () => toSvg(lensFigure(controller, lens, source), PAPER, SANS),
       table: () => tableOf(controller, lens),
