@@ -163,6 +163,14 @@ def test_what_is_there_is_not_overwritten(bert: str, tmp_path: Path) -> None:
         predict("fill-mask", bert, [GAP], resume=True, **options)
 
 
+def test_a_model_that_does_not_load_leaves_files_as_they_are(tmp_path: Path, command: Command) -> None:
+    output, nothing = tmp_path / "answers.jsonl", tmp_path / "nothing"
+    words = ["predict", "fill-mask", nothing, "the [MASK]", "--output", output]
+    assert command(*words)[0] != 0 and not output.exists()
+    output.write_text("an older answer\n")
+    assert command(*words, "--overwrite")[0] != 0 and output.read_text() == "an older answer\n"
+
+
 def test_a_bad_text_loses_nothing_before_it(bert: str, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     with pytest.raises(DataError, match="text 2: the text 'flies' has no gap"):

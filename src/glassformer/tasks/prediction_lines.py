@@ -31,14 +31,18 @@ class PredictionLines:
 
     def __init__(self, path: str | Path, texts: Sequence[Any], options: PredictionFileOptions) -> None:
         self.path, self.texts = as_path(path), list(texts)
+        self._anew = options.overwrite or not self.path.exists()
         self.missing = self.texts[self._count_done(options) :]
 
     def _count_done(self, options: PredictionFileOptions) -> int:
         output = self.path
         if output.is_dir() or not output.absolute().parent.is_dir():
             raise DataError(f"{output}: cannot be written; name a file in a folder that exists")
-        if not output.exists() or options.overwrite:
-            output.write_bytes(b"")  # fails now, before the work, where writing is not allowed
+        if self._anew:  # fails now, before the work, where writing is not allowed, and leaves all as it is
+            there = output.exists()
+            output.open("ab").close()
+            if not there:
+                output.unlink()
             return 0
         if not options.resume:
             again = "--resume continues after its last line, --overwrite replaces it"
@@ -62,7 +66,7 @@ class PredictionLines:
         """
         written = 0
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("w" if self._anew else "a", encoding="utf-8") as file:
                 for text, prediction in zip(self.missing, predictions, strict=True):
                     file.write(json_line(text, prediction) + "\n")
                     file.flush()  # an interrupt loses no finished prediction
