@@ -83,19 +83,21 @@ class Augmented(Method[AugmentationOptions]):
         inner = find_method(options.get("method", AugmentationOptions.method))
         return {**options, "options": inner.brief(options.get("options", {}))}
 
+    def _made(self) -> Method[Any]:
+        """The method that learns, not fitted yet."""
+        return make_method(self.options.method, self.setting, **self.options.options)
+
     @property
     def roles(self) -> set[str]:
-        inner = make_method(self.options.method, self.setting, **self.options.options)
-        return self.options.roles | inner.roles
+        return self.options.roles | self._made().roles
 
     @property
     def needs_encoder(self) -> bool:
-        return make_method(self.options.method, self.setting, **self.options.options).needs_encoder
+        return self._made().needs_encoder
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         def fitted(part: LabelledTexts) -> Method[Any]:
-            inner = make_method(self.options.method, self.setting, **self.options.options)
-            return inner.fit(self.augmented(part), unlabelled)
+            return self._made().fit(self.augmented(part), unlabelled)
 
         self._inner = fitted(labelled)
         if not labelled.several:
