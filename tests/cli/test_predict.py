@@ -362,6 +362,17 @@ def test_labels_that_hold_together(reader: Callable[..., str], capsys: Any) -> N
     assert all(", " in line for line in capsys.readouterr().out.splitlines())
 
 
+@pytest.mark.parametrize(
+    "given", ["[travel,cooking]", "['travel', 'cooking']", "travel,cooking,", "- travel\n- cooking"]
+)
+def test_settings_are_read_as_those_of_train_are(reader: Callable[..., str], capsys: Any, given: str) -> None:
+    """As YAML: a list needs no quotes within it."""
+    folder = reader("classify", id2label={"0": "entailment", "1": "other"}, label2id={"entailment": 0, "other": 1})
+    predict("zero-shot-classification", folder, ["time flies"], settings=[f"candidate_labels={given}"], json=True)
+    told = json.loads(capsys.readouterr().out)["results"]
+    assert sorted(told["labels"]) == ["cooking", "travel"]
+
+
 def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> None:
     folder = reader("tag", **TAGS)
     predict("tag", folder, ["time flies like an arrow"])

@@ -144,6 +144,18 @@ def test_a_causal_first_token_can_only_look_at_itself_and_that_is_no_pattern() -
     assert opening(session([[torch.ones(1, 1)]], "alone")) is None
 
 
+def test_few_tokens_have_no_pattern_and_no_link() -> None:
+    """Of two tokens each head attends to the one before or to itself: that says nothing about the head."""
+    for text, told in (
+        ("time flies", 0),
+        ("[CLS] time flies like [SEP]", 0),
+        ("[CLS] time flies like arrows [SEP]", 2),
+    ):
+        count = len(text.split())
+        found = findings(session([[looking(count, count, (count - 2, count - 3), (count - 3, count - 4))]], text))
+        assert len(found) == told
+
+
 def test_of_a_long_text_some_rows_and_layers_stand_for_all() -> None:
     T = TOKENS // 2
     words = " ".join(map(str, range(T)))
