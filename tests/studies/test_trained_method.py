@@ -59,6 +59,28 @@ def test_a_spreadsheet_becomes_a_run(method: str, rows: Path, encoder: Path, com
     assert json.loads(done.stdout)["data"]["rows"] == 24
 
 
+def test_rows_with_a_label_and_no_text_are_left_out_where_asked_for(rows: Path, command: Command) -> None:
+    rows.write_text(rows.read_text() + ",time\n  ,fruit\n")
+    given = ["--data", rows.name, *COLUMNS]
+    runs = {
+        "train": ["--task", "classify", "--method", "naive-bayes", "--validation", "0.25", "--output", "runs/few"],
+        "few-labels": ["--methods", "naive-bayes", "--labels", "8", "--seeds", "1", "--output", "runs/study"],
+        "advise": [],
+    }
+    for name, words in runs.items():
+        where = [rows.name, *COLUMNS] if name == "advise" else given
+        refused = command(name, *words, *where)
+        assert refused.returncode == 2
+        assert "line 32: has a label and no text" in refused.stderr and "--skip-bad-rows" in refused.stderr, name
+        done = command(name, *words, *where, "--skip-bad-rows")
+        assert done.returncode == 0, done.stderr
+        if name == "train":
+            assert "naive-bayes learns from 18 labelled rows, and 5 without a label" in done.stderr
+            assert "2 without a text" in done.stderr
+    notes = json.loads(Path("runs/study/study.json").read_text())["notes"]
+    assert "2 rows left out: a label and no text" in notes
+
+
 def test_naive_bayes_is_right_on_words_that_decide(rows: Path) -> None:
     values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few"}
     data = {"train": str(rows), "validation": 0.25, "columns": {"text": "body", "label": "kind"}}

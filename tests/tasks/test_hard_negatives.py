@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import glassformer
-from glassformer.data.options import MiningOptions
+from glassformer.data.options import MiningOptions, ReadingOptions
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.hard_negatives import _largest, mine_file, mine_negatives
@@ -87,3 +87,14 @@ def test_what_cannot_be_mined(folder: Path, tmp_path: Path) -> None:
         mine_negatives(read_rows([{"text": "a", "text_pair": "b"}, {"text": "c", "text_pair": "b"}]), model, options())
     with pytest.raises(ConfigError, match=r"a list of negatives needs JSON Lines"):
         mine_file(tmp_path / "rows.csv", options(output=Path("mined.csv")))
+
+
+def test_rows_without_a_text_are_left_out_where_asked_for(folder: Path, tmp_path: Path) -> None:
+    path, output = tmp_path / "pairs.jsonl", tmp_path / "mined.jsonl"
+    rows = [*ROWS[:8], {"text": "time", "text_pair": " ", "id": 9}, {"text": None, "text_pair": "time", "id": 10}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match="'text' is None"):
+        mine_file(path, options(model=folder, output=output))
+    with pytest.warns(UserWarning, match="2 of 10 rows were left out: 2 without a text"):
+        mined = mine_file(path, options(model=folder, output=output), ReadingOptions(skip_bad_rows=True))
+    assert [row["id"] for row in mined.rows] == [*range(8)]

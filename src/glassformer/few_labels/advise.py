@@ -195,11 +195,11 @@ def advise(data: str | Path, options: AdviceOptions | None = None, reading: Read
     keywords = reading.keywords()
     others = [read_rows(path, **keywords) for path in options.unlabelled]
     own, joined = read_rows(data, **keywords), ""
-    facts = row_facts(own, others, options.columns, options.separator)
+    facts = row_facts(own, others, options.columns, options.separator, skip=reading.skip_bad_rows)
     if (mark := facts.separator) is not None:  # labels of labels would hide how many each has
         joined = f"labels such as {_listed([x for x in facts.labels if mark in x], 2)} are read as several"
         options = replace(options, separator=mark)
-        facts = row_facts(own, others, options.columns, mark)
+        facts = row_facts(own, others, options.columns, mark, skip=reading.skip_bad_rows)
     if options.label_names and facts.labels:
         raise ConfigError(f"label_names= are of labels that no row has yet; rows have {_listed(list(facts.labels))}")
     if options.label_names and options.separator is None and len(set(options.label_names)) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from glassformer.errors import DataError
 from glassformer.runs.config import DataConfig, as_list
 from glassformer.tasks.classify.kinds import RegressionTarget, SingleLabel
 from glassformer.tasks.classify.task import labels_of
+from glassformer.tasks.columns import is_missing
 
 ROLES = ("text", "text_pair", "label")
 MOST_LABELS, LONGEST_LABEL = 200, 40
@@ -33,37 +34,51 @@ class TextRows:
     values: the label of each, as its file has it
     places: where each is
     without: texts of rows without a label
+    empty: rows with a label and no text that were left out
     """
 
     texts: list[str] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    empty: int = 0
 
 
-def text_rows(rows: RowSequence, columns: Mapping[str, str]) -> TextRows:
+def text_rows(rows: RowSequence, columns: Mapping[str, str], *, skip: bool = False) -> TextRows:
     """Read the texts and labels of rows; a row without a label has None or nothing but white space there.
 
     Args:
         columns: role → column, of the text, the text_pair and the label
+        skip: whether a row with a label and no text is left out
     Raises: DataError: no such column, or a label without a text.
     """
     names = {role: columns.get(role, role) for role in ROLES}
     for role in ("text", "label"):
         if names[role] not in rows.columns:
             raise DataError(f"{rows.file(0)}: {missing_column(names[role], rows.columns, role)}{_seeming(rows)}")
-    read = TextRows()
+    read, empty = TextRows(), 0
     for index, row in enumerate(rows):
         text, label = row_text(row, names), row.get(names["label"])
-        if label is None or (isinstance(label, str) and not label.strip()):
+        if is_missing(label):
             read.without.append(text)
             continue
         if not text.strip():
-            raise DataError(f"{rows.where(index)}: has a label and no text; write one, or leave the row out")
+            if not skip:
+                raise label_without_text(rows, index)
+            empty += 1
+            continue
         read.texts.append(text)
         read.values.append(label)
         read.places.append(rows.where(index))
-    return read
+    return replace(read, empty=empty)
+
+
+def label_without_text(rows: RowSequence, index: int) -> DataError:
+    """The error of a row that has a label and no text."""
+    return DataError(
+        f"{rows.where(index)}: has a label and no text; write one, remove the row, or leave out all such rows: "
+        "--skip-bad-rows"
+    )
 
 
 def plain_label(rows: RowSequence, text: str) -> str | None:

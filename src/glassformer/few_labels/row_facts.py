@@ -18,9 +18,10 @@ from glassformer.data.report import Lengths, usual_columns
 from glassformer.data.sequence import RowSequence, check_column
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.few_labels.curves import MeasuredData
-from glassformer.few_labels.reading import ROLES, kind_of_labels, plain_label, row_text
+from glassformer.few_labels.reading import ROLES, kind_of_labels, label_without_text, plain_label, row_text
 from glassformer.reports.report import Record
 from glassformer.tasks.classify.kinds import labels_in, name_of
+from glassformer.tasks.columns import is_missing
 from glassformer.text.language import is_long_enough, language_identifier
 
 SEPARATORS = ("|", ";", ",", "/")
@@ -85,13 +86,19 @@ class RowFacts(Record):
 
 
 def row_facts(
-    labelled: RowSequence, unlabelled: Iterable[RowSequence], columns: Mapping[str, str], separator: str | None
+    labelled: RowSequence,
+    unlabelled: Iterable[RowSequence],
+    columns: Mapping[str, str],
+    separator: str | None,
+    *,
+    skip: bool = False,
 ) -> RowFacts:
     """Read the rows of which some may have labels, and those of further files, whose labels are not looked at.
 
     Args:
         columns: role → column; else the usual ones
         separator: what is between several labels in a text
+        skip: whether rows with a label and no text are left out
     Raises: DataError: a column that is named and missing, no text at all, labels that are numbers with fractions.
     """
     names = _columns(labelled, columns)
@@ -104,10 +111,10 @@ def row_facts(
         for index, row in enumerate(rows):
             text = row_text(row, names)
             value = row.get(names["label"]) if has_labels else None
-            has_one = value is not None and not (isinstance(value, str) and not value.strip())
+            has_one = not is_missing(value)
             if not text.strip():
-                if has_one:
-                    raise DataError(f"{rows.where(index)}: has a label and no text; write one, or leave the row out")
+                if has_one and not skip:
+                    raise label_without_text(rows, index)
                 empty += 1
                 continue
             words.append(len(text.split()))

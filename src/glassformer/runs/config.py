@@ -226,6 +226,11 @@ class DataConfig(Schema):
         return [*self.ignore, *others, *([] if self.groups is None else [self.groups])]
 
     @property
+    def skips_bad_rows(self) -> bool:
+        """Whether rows that cannot be read, or that teach nothing, are left out."""
+        return self.format.get("on_bad_rows") == "skip"
+
+    @property
     def for_other_files(self) -> DataConfig:
         """How files besides the training ones are read: of a data set, the split to train on is not theirs."""
         return self._read_as([])

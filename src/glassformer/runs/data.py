@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from glassformer.data.rows import RowSequence
-from glassformer.data.sequence import IDENTIFIERS, InMemoryRows, Row
+from glassformer.data.sequence import IDENTIFIERS, InMemoryRows
 from glassformer.data.splits import column_values, leaks, sample, split, too_many_labels
 from glassformer.data.views import ConcatenatedRows, RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import refuse_repeated, safe_repr
 from glassformer.runs.config import DataConfig, RunConfig, as_list
 from glassformer.tasks.base import Task
-from glassformer.tasks.columns import columns_of
+from glassformer.tasks.columns import columns_of, rows_with
 
 NEEDED = {"label": "label", "tags": "label", "text": "text", "tokens": "text"}
 """Roles of columns without whose value a row teaches nothing, and what is then missing."""
@@ -57,30 +55,14 @@ def read_usable(data: DataConfig, kind: type[Task], files: str | list[str]) -> R
     Raises: DataError: rows that cannot be read, or none that is left.
     """
     rows = data.read(files)
-    if data.format.get("on_bad_rows") != "skip":
+    if not data.skips_bad_rows:
         return rows
-    lacking: Counter[str] = Counter()
     needed = {
         columns_of(kind.COLUMNS, data.columns)[role]: what
         for role, what in NEEDED.items()
         if role in kind.COLUMNS and (what == "label") == (role in kind.TARGETS)  # a transcript may be empty
     }
-
-    def is_usable(row: Row) -> bool:
-        missing = [what for name, what in needed.items() if name in rows.columns and _is_empty(row.get(name))]
-        lacking.update(missing[:1])
-        return not missing
-
-    usable = rows.filter(is_usable)
-    if lacking:
-        each = ", ".join(f"{count:,} without a {what}" for what, count in lacking.items())
-        warnings.warn(f"{rows.file(0)}: {lacking.total():,} of {len(rows):,} rows were left out: {each}", stacklevel=3)
-    return usable
-
-
-def _is_empty(value: Any) -> bool:
-    """Whether a cell holds nothing; of several labels, a list without one says that none applies."""
-    return value is None or (isinstance(value, str) and not value.strip())
+    return rows_with(rows, needed)
 
 
 def _concatenated(parts: Sequence[RowSequence]) -> RowSequence:

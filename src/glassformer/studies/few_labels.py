@@ -224,6 +224,8 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
     if plan.separator is None:
         _warn_of_several(read.values)
     pool, notes = _distinct(LabelledTexts.read(read.texts, read.values, kind), "labelled rows")
+    if empty := read.empty + tested.empty:
+        notes.append(f"{counted(empty, 'row')} left out: a label and no text")
     test: LabelledTexts | None = None
     if tested.texts:
         test, more = _distinct(LabelledTexts.read(tested.texts, tested.values, kind), "test rows")
@@ -258,7 +260,7 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
 
 def _some_labelled(rows: RowSequence, data: DataConfig) -> TextRows:
     """The texts of rows. Raises: DataError: none has a label."""
-    read = text_rows(rows, data.columns)
+    read = text_rows(rows, data.columns, skip=data.skips_bad_rows)
     if not read.texts:
         label = data.columns.get("label", "label")
         raise DataError(

@@ -100,7 +100,7 @@ def read_rows_of(config: RunConfig, spec: LabelMethod, kind: type[Method[Any]]) 
     if "labels" not in kind.NEEDS and spec.labels:
         return MethodRows(LabelledTexts.names_only(spec.labels, several=separator is not None), [], 0, skips=False)
     data = config.data
-    read = text_rows(data.read(data.train), data.columns)
+    read = text_rows(data.read(data.train), data.columns, skip=data.skips_bad_rows)
     if read.without:  # an evaluation of the run leaves them out too
         config = _skipping(config)
     with warnings.catch_warnings():

@@ -6,6 +6,7 @@ import hashlib
 import json
 import warnings
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from glassformer.core.heads import Head
+from glassformer.data.sequence import RowSequence
 from glassformer.data.splits import sample
 from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError, nearest
@@ -104,6 +106,34 @@ def words_of(row: Mapping[str, Any], column: str) -> list[str]:
     if words is None or not all(isinstance(word, str) for word in words):
         raise DataError(f"{column!r} is {safe_repr(row.get(column))}; it must be a list of words")
     return words
+
+
+def rows_with(rows: RowSequence, needed: Mapping[str, str]) -> RowSequence:
+    """The rows that have a value in each of these columns, as far as there are such columns.
+
+        rows_with(rows, {"text": "text", "mood": "label"})
+
+    Args:
+        needed: column → what a row without a value there lacks
+    Warns: of how many are left out, and what they lack.
+    """
+    lacking = Counter[str]()
+
+    def is_whole(row: Mapping[str, Any]) -> bool:
+        missing = [what for name, what in needed.items() if name in rows.columns and is_missing(row.get(name))]
+        lacking.update(missing[:1])
+        return not missing
+
+    whole = rows.filter(is_whole)
+    if lacking:
+        each = ", ".join(f"{count:,} without a {what}" for what, count in lacking.items())
+        warnings.warn(f"{rows.file(0)}: {lacking.total():,} of {len(rows):,} rows were left out: {each}", stacklevel=4)
+    return whole
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell holds nothing; of several labels, a list without one says that none applies."""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def parse_rows(

@@ -25,9 +25,10 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.loaded_model import LoadedModel
 from glassformer.model import load
 from glassformer.sentence_embeddings import SentenceEmbedder
-from glassformer.tasks.columns import check_columns, columns_of, parse_rows, text_of
+from glassformer.tasks.columns import check_columns, columns_of, parse_rows, rows_with, text_of
 from glassformer.tasks.types import Dataset
 
+TEXTS = {"text": "text", "text_pair": "text_pair"}
 QUERIES_AT_ONCE = 512
 """Texts whose similarities with all others are in memory together."""
 
@@ -51,7 +52,11 @@ def mine_file(file: Path, options: MiningOptions, reading: ReadingOptions | None
     """
     if output_format(options.output) != "jsonl" and not options.labelled:
         raise ConfigError(f"{options.output}: a list of negatives needs JSON Lines: let its name end in .jsonl")
-    rows = read_rows(file, **(reading or ReadingOptions()).keywords())
+    reading = reading or ReadingOptions()
+    rows = read_rows(file, **reading.keywords())
+    if reading.skip_bad_rows:
+        names = columns_of(TEXTS, options.columns)
+        rows = rows_with(rows, dict.fromkeys(names.values(), "text"))
     mined = mine_negatives(rows, load(options.model), options)
     write_rows(options.output, mined.rows, list(mined.rows[0]))
     return mined
@@ -62,7 +67,7 @@ def mine_negatives(rows: Dataset, model: LoadedModel, options: MiningOptions) ->
 
     Raises: DataError: rows without the texts, or fewer than two different ones.
     """
-    columns = columns_of({"text": "text", "text_pair": "text_pair"}, options.columns)
+    columns = columns_of(TEXTS, options.columns)
     check_columns(rows, columns)
     pairs = list(parse_rows(rows, lambda row: (text_of(row, columns["text"]), text_of(row, columns["text_pair"]))))
     own: dict[str, set[str]] = defaultdict(set)
