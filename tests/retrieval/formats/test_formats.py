@@ -92,6 +92,21 @@ def test_every_text_format_takes_every_encoding(tmp_path: Path, name: str, encod
     assert "süß" in read_document(written(tmp_path, name, text.encode(encoding))).text
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.md", "# One\n\ntext\n\n# Two\n\nmore\n", [1, 5]),
+        ("a.py", "def a():\n    return 1\n\n\ndef b():\n    return 2\n", [1, 5]),
+        ("a.csv", "x,y\n1,2\n3,4\n", [2, 3]),
+        ("a.txt", "One.\n\nTwo.\n", [1]),
+    ],
+)
+def test_lines_that_end_in_cr_alone_are_lines(tmp_path: Path, name: str, text: str, lines: list[int]) -> None:
+    expected = read_document(written(tmp_path, name, text))
+    document = read_document(written(tmp_path, name, text.replace("\n", "\r")))
+    assert document == expected and [part.line for part in document.parts] == lines
+
+
 def test_the_size_of_a_file_is_bounded_while_it_grows(tmp_path: Path) -> None:
     path = written(tmp_path, "a.txt", "x" * 11)
     with pytest.raises(DataError, match="it has more than 10 bytes, which is the limit"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from glassformer.data.lines import ends_in_cr
 from glassformer.errors import DataError, import_optional
 
 _MARKS = (
@@ -31,12 +32,17 @@ _MOST_CONTROL = 0.01
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """The text of a file's bytes, without a byte order mark; line ends as they are.
+    """The text of a file's bytes, without a byte order mark; line ends as they are, but CR alone is LF where most are.
 
     Args:
         declared: the encoding that the file names itself, as HTML does; believed where it fits
     Raises: DataError: not text. MissingExtraError: a guess is needed, and charset-normalizer is not installed.
     """
+    text = _decoded(data, declared)
+    return text.replace("\r", "\n") if ends_in_cr(text[:_SAMPLE_BYTES].encode("utf-8", "replace")) else text
+
+
+def _decoded(data: bytes, declared: str | None) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _strict(data, encoding)
