@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from glassformer.cli.options import (
     ModelName,
     Only,
     Without,
+    _setting,
     command,
     generation_keywords,
 )
@@ -348,3 +350,22 @@ def test_an_option_of_sampling_means_sampling() -> None:
     assert generation_keywords(GenerationOptions(num_beams=2)) == {"num_beams": 2}
     contrastive = GenerationOptions(top_k=4, penalty_alpha=0.6)
     assert generation_keywords(contrastive) == {"top_k": 4, "penalty_alpha": 0.6}
+
+
+@pytest.mark.parametrize(
+    "text", ["|", ">", "#", "*", "&", "!", "%", "@", "`", "-", "?", ":", ",", "{", "a # b", "&x y"]
+)
+def test_a_text_that_yaml_reads_otherwise_is_refused_with_what_to_type(text: str) -> None:
+    with pytest.raises(ConfigError, match="YAML") as refused:
+        _setting("task_options.separator", text, "--set")
+    option, typed = shlex.split(str(refused.value).rpartition("; as a text: ")[2])
+    key, _, value = typed.partition("=")
+    assert (option, key) == ("--set", "task_options.separator") and _setting(key, value, option) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", None), ("null", None), ("~", None), ('""', ""), ("'|'", "|"), (";", ";"), ("a  b", "a  b"), ("3 # three", 3)],
+)
+def test_what_yaml_reads_as_written_is_taken(text: str, value: object) -> None:
+    assert _setting("training.x", text, "--set") == value

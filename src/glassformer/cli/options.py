@@ -14,10 +14,12 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import shlex
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -325,7 +327,7 @@ def _read(group: type, name: str, value: Any, hint: Any) -> Any:
     elif isinstance(value, list) and (pair := _mapping_in(hint)) is not None:
         value = pairs_of(value, spelling(name, group))
         if pair[1] is Any:
-            value = {key: value_of(text) for key, text in value.items()}
+            value = {key: _setting(key, text, spelling(name, group)) for key, text in value.items()}
     option = spelling(name, group)
     try:  # not as of a file, which can hold no name of a file that is no UTF-8
         return convert(hint, value, option, strict=read is None)
@@ -376,6 +378,26 @@ def value_of(text: str) -> Any:
     from glassformer.files.yaml_text import parse_yaml
 
     return parse_yaml(text, safe_repr(text))
+
+
+def _setting(key: str, text: str, option: str) -> Any:
+    """The value of `option key=text`.
+
+    Raises: ConfigError: YAML reads a text without quotes as nothing, or as another text; with what to type instead.
+    """
+    quoted = f"; as a text: {option} {shlex.quote(f'{key}={dumps(text, ensure_ascii=False)}')}"
+    try:
+        value = value_of(text)
+    except ConfigError as error:
+        raise ConfigError(f"{option} {key}: {error}{quoted}") from error
+    bare = " ".join(text.split())
+    if isinstance(value, str):
+        changed = bare[:1] not in ("'", '"') and " ".join(value.split()) != bare
+    else:
+        changed = value in (None, [None], {None: None}) and bare.lower() not in ("", "~", "null", "[null]", "[~]")
+    if changed:
+        raise ConfigError(f"{option} {key}={text} is {value!r} as YAML, where such signs have a meaning{quoted}")
+    return value
 
 
 def comma_separated(text: str) -> list[str]:
