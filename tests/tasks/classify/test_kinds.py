@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,21 @@ def test_several_labels() -> None:
     assert separated.names == kind.names and separated.read("docs|bug").tolist() == [1, 1]
     with pytest.raises(DataError, match="several labels are a list, or a text with separator"):
         kind.read("docs")
+
+
+def test_whole_numbers_are_named_alike_however_a_file_writes_them(tmp_path: Path) -> None:
+    labels = [0.0, 1.0, 10.0, 1.0]
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"a,{x}\n" for x in labels))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": "a", "label": x}) + "\n" for x in labels))
+    kinds = [labels_of(read_rows(tmp_path / name), "label") for name in ("rows.csv", "rows.jsonl")]
+    for kind in [*kinds, labels_of(rows_of(0, 1, 10, 1), "label")]:
+        assert type(kind) is SingleLabel and kind.names == ("0", "1", "10")
+        assert [int(kind.read(x)) for x in (1, 1.0, "1", "1.0")] == [1] * 4
+    several = labels_of(rows_of("1.0|2.0", "2.0"), "label", separator="|")
+    assert several.names == labels_of(rows_of([1.0, 2], [2.0]), "label").names == ("1", "2")
+    elsewhere = SingleLabel(["1.0", "2.0"])  # as a model of another library may call its classes
+    assert elsewhere.names == ("1.0", "2.0") and [elsewhere.number(x) for x in ("2.0", 2.0, 2, "1.0")] == [1, 1, 1, 0]
+    assert labels_of(rows_of("1.0.0", "v1.0"), "label").names == ("1.0.0", "v1.0")
 
 
 def test_numbers() -> None:

@@ -11,6 +11,7 @@ Training, evaluation and the pipeline ask the same object, so what a pipeline an
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -50,14 +51,21 @@ TOP = 5
 
 # ----------------------------------------------------------------------------------- labels as files write them
 
+WHOLE = re.compile(r"(-?\d+)\.0+")
+"""A whole number that is written with a fraction."""
+
 
 def name_of(value: object) -> str:
     """What a class is called: a text as it is, a whole number or a truth by its letters.
+
+        1, 1.0, "1", "1.0" → "1": where a cell of a column is empty, programs write whole numbers with a fraction
 
     Raises: DataError: nothing of these.
     """
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     if isinstance(value, (bool, int)):
         return str(value).lower()  # "true", as JSON and most tables write it
     if not isinstance(value, str) or not value.strip():
@@ -67,7 +75,7 @@ def name_of(value: object) -> str:
             f"the label is {safe_repr(value)}; a class is a text or a whole number (of a column of numbers alone, some "
             "with a fraction, the model predicts the number)"
         )
-    return value
+    return whole[1] if (whole := WHOLE.fullmatch(value)) else value
 
 
 def labels_in(value: object, separator: str | None) -> list[str]:
@@ -76,7 +84,7 @@ def labels_in(value: object, separator: str | None) -> list[str]:
     Raises: DataError: neither.
     """
     if isinstance(value, str) and separator is not None:
-        return [part.strip() for part in value.split(separator) if part.strip()]
+        return [name_of(part.strip()) for part in value.split(separator) if part.strip()]
     if (parts := listed(value)) is None:
         hint = "" if separator else ", or a text with separator='|', or what is between them"
         raise DataError(f"the label is {safe_repr(value)}; several labels are a list{hint}")
@@ -220,7 +228,9 @@ class SingleLabel(LabelKind):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(names)
-        self._numbers = {name: number for number, name in enumerate(names)}
+        # A model of elsewhere may call a class "1.0", which rows may write as 1; its own name counts more.
+        own = {name: number for number, name in enumerate(names)}
+        self._numbers = {match[1]: own[name] for name in names if (match := WHOLE.fullmatch(name))} | own
         # Where no class is called by a number, a number can only be the index of one.
         self._by_number = not any(map(is_whole, names))
 
