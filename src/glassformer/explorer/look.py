@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.difference import difference_readings
 from glassformer.explorer.embedding_page import PageMap
@@ -34,13 +34,12 @@ from glassformer.files import is_int, safe_repr
 from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
-from glassformer.inspect.tokens import Token
+from glassformer.inspect.tokens import Token, find_token
 from glassformer.reports.page import check_html_path, command_line
 from glassformer.reports.report import Display, InNotebook, LivePage
 from glassformer.reports.table import Table, byte_amount
 
 THEMES = ("light", "dark")
-MOST_NAMED = 32  # tokens that an error lists
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""
 EARLY_ERROR_SECONDS = 0.5
@@ -413,17 +412,10 @@ def token_of(text: str | None) -> int | str | None:
 
 def _place(name: str, token: int | str | None, tokens: Sequence[Token]) -> int | None:
     """The number of a token. Raises: ConfigError: there is no such one."""
-    texts = [each.text for each in tokens]
-    if isinstance(token, str):
-        if token in texts:
-            return texts.index(token)
-        raise ConfigError(
-            f"{name} is {safe_repr(token)}, which is no token of this text{nearest(token, dict.fromkeys(texts))}; "
-            f"its tokens are {', '.join(texts[:MOST_NAMED])}"
-        )
-    if token is not None and not 0 <= token < len(texts):
-        raise ConfigError(f"{name} is {token}; the text has {len(texts)} tokens, counted from 0 to {len(texts) - 1}")
-    return token
+    try:
+        return None if token is None else find_token(token, tokens)
+    except DataError as error:
+        raise ConfigError(f"{name}: {error}") from error
 
 
 def _with_lesson(

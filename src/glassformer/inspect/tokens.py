@@ -93,7 +93,7 @@ def vocabulary_entry(tokenizer: Tokenizer, token: int) -> str:
 
 
 def find_token(at: str | int, tokens: Sequence[Token]) -> int:
-    """The number of a token, from its number or from the word that it begins.
+    """The number of a token, from its number, from the word that it begins, or from its own text within a word.
 
     Raises: DataError: there is no such token or word.
     """
@@ -110,6 +110,8 @@ def find_token(at: str | int, tokens: Sequence[Token]) -> int:
             words.setdefault(text + token.text, first)
         else:
             words.setdefault(token.text, number)
+    for number, token in enumerate(tokens):
+        words.setdefault(token.text, number)
     if at not in words:
         raise DataError(f"the text has no word {safe_repr(at)}{nearest(at, words)}; or give the number of a token")
     return words[at]

@@ -205,6 +205,7 @@ def test_where_one_looks_if_nothing_is_said() -> None:
     pieces = [Token("un", "un", 1), Token("believ", "##b", 2, continues=True), Token("able", "##a", 3, continues=True)]
     assert find_token("unbelievable", pieces) == find_token(0, pieces) == 0
     assert find_token(-1, pieces) == 2
+    assert find_token(pieces[1].text, pieces) == 1, "a piece within a word, as views show it"
     masked = Token("[MASK]", "[MASK]", 9, special=True)
     gap = OutputTable(
         kind="vocabulary", columns="tokens", stream="text", tokens=tokens, names=OutputNames(blank=masked)
