@@ -10,14 +10,14 @@ from typing import NamedTuple
 from glassformer.reports.kinds import is_report
 from glassformer.retrieval.options import is_store_folder
 from glassformer.retrieval.postgres_database import is_address
-from glassformer.runs.folder import CONFIG, iterate_runs
+from glassformer.runs.folder import CONFIG, PROGRESS, RESULTS, iterate_runs
 
 DATA_FILE = re.compile(r".+\.(csv|tsv|jsonl|ndjson|json|parquet|conllu?|txt)(\.gz)?", re.IGNORECASE)
 
 
 def _has_results(path: str) -> bool:
     """Whether a study or a search wrote its results or its progress to a folder."""
-    return any((Path(path) / name).is_file() for name in ("study.json", "trials.json", "progress.json"))
+    return any((Path(path) / name).is_file() for name in (*RESULTS.values(), PROGRESS))
 
 
 class Place(NamedTuple):

@@ -31,7 +31,7 @@ from glassformer.files import read_json_object
 from glassformer.hub.data_sets import data_file, data_folder
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
-from glassformer.runs.folder import CONFIG, read_config, seed_folders
+from glassformer.runs.folder import CONFIG, RESULTS, read_config, seed_folders
 from glassformer.tasks.metrics.answers import exact_match, word_f1
 from glassformer.tasks.metrics.bleu import bleu
 from glassformer.tasks.metrics.entities import EntityRuns
@@ -245,7 +245,7 @@ def variant_figure(folders: DataFolders, study: str, variant: str, name: str) ->
 
     Raises: DataError: it was not made yet.
     """
-    path = folders.runs / study / "study.json"
+    path = folders.runs / study / RESULTS["cell"]
     if not path.is_file():
         raise DataError(f"there is no {path} yet; make it: glassformer shrink examples/{study}.yaml")
     points = [x for x in read_json_object(path, DataError)["points"] if x["levels"].get("variant") == variant]

@@ -44,6 +44,8 @@ from typing import BinaryIO
 from glassformer.files import append_handle, drop_cut_line, error_reason, json_value, open_regular_file
 
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
+RESULTS, PROGRESS = {"cell": "study.json", "trial": "trials.json"}, "progress.json"
+"""The file of results, by what they consist of, of a study and of a search; and the file that says how far it is."""
 MAX_FOLDERS, MAX_DEPTH = 100_000, 6
 """Folders that are searched for runs, and how deep."""
 EVENTS, WANDB_LOG, WANDB_SUMMARY = "events.out.tfevents.", ".wandb", Path("files", "wandb-summary.json")

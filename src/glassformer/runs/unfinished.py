@@ -25,14 +25,11 @@ from glassformer.reports.kinds import read_reports
 from glassformer.reports.report import Display, plain
 from glassformer.reports.table import Table, clock
 from glassformer.runs.curves import TrainingCurves
-from glassformer.runs.folder import iterate_runs
+from glassformer.runs.folder import PROGRESS, RESULTS, iterate_runs
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.run_list import stamp
 from glassformer.runs.state import LOCK
 
-PROGRESS = "progress.json"
-RESULTS = {"cell": "study.json", "trial": "trials.json"}
-"""The file of results, by what they consist of: of a study, and of a search."""
 MAX_RUNNING = 4
 """Runs whose curves a page shows below the results: one trains at a time, unless a cell trains several."""
 

@@ -23,6 +23,7 @@ from glassformer.reports.charts import Axis, Chart, Point, Series, SeriesLine, T
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, amount, clock, hours_and_minutes, number
+from glassformer.runs.folder import RESULTS
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
 from glassformer.studies.winners import Winner, best_by_number
 from glassformer.tasks.metrics.metric import Interval
@@ -623,7 +624,7 @@ class StudyReport(Report, kind="study", version=3, keys=STUDY_KEYS):
     def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""
         folder = as_path(folder, "folder")
-        self.save(folder / "study.json")
+        self.save(folder / RESULTS["cell"])
         write_page(folder / "study.html", report_page(self))
 
 

@@ -18,7 +18,7 @@ from glassformer.files.atomic import atomic_file, disk_errors, remove_folder
 from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.runs.config import parse_config
-from glassformer.runs.folder import read_config
+from glassformer.runs.folder import RESULTS, read_config
 from glassformer.runs.options import SearchOptions, SearchPlan, set_value, with_values
 from glassformer.runs.several import refuse_runs
 from glassformer.runs.unfinished import ProgressFile
@@ -94,7 +94,7 @@ def search_config(
 
 def _begin(file: ProgressFile, so_far: SearchResult) -> None:
     """Before a trial: write the results so far, and which it is."""
-    so_far.save(file.path.with_name("trials.json"))
+    so_far.save(file.path.with_name(RESULTS["trial"]))
     file.begin(f"trial {len(so_far.trials)}", len(so_far.trials))
 
 

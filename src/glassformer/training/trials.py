@@ -15,6 +15,7 @@ from glassformer.reports.charts import Axis, Point, TradeOff
 from glassformer.reports.page import report_page
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, number
+from glassformer.runs.folder import RESULTS
 
 Direction = Literal["minimize", "maximize"]
 STATES = ("complete", "pruned", "failed")
@@ -174,7 +175,7 @@ class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "
 
         best = self.best
         files = {
-            "trials.json": json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=2) + "\n",
+            RESULTS["trial"]: json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=2) + "\n",
             "trials.html": report_page(self),
             **({} if best is None else {"best.yaml": yaml.safe_dump(best.settings, sort_keys=False)}),
         }
