@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +13,10 @@ import torch
 from tokenizers import processors
 
 from glassformer import Model, load
+from glassformer.cli.options import value_of
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.few_labels import LabelledTexts, Setting, make_method
+from glassformer.studies.options import FewLabelsOptions
 from glassformer.tasks import pipeline
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.state import seed_all
@@ -102,8 +107,15 @@ def test_an_encoder_without_a_trained_head_is_refused(masked: str, tmp_path: Pat
 def test_words_that_are_no_single_piece_are_refused(masked: str) -> None:
     setting = setting_with(masked, masked=masked)
     odd = LabelledTexts.names_only(["time", "like an"])
-    with pytest.raises(ConfigError, match="'like an' has the word 'like an', which is 2 pieces of the vocabulary"):
+    with pytest.raises(ConfigError, match="of 1 label are several pieces of the vocabulary") as refused:
         make_method("prompts", setting).fit(odd)
+    study, training = (shlex.split(x) for x in re.findall(r"--set '.*?}'", str(refused.value)))
+    assert study == ["--set", 'prompts.words={"like an": "WORD"}']
+    options = FewLabelsOptions(settings={"prompts.words": value_of(study[1].partition("=")[2])})
+    values: dict[str, Any] = {"few_labels": {"methods": ["prompts"]}}
+    options.apply(values, {})
+    assert values["few_labels"]["methods"]["prompts"]["options"] == {"words": {"like an": "WORD"}}
+    assert training == ["--set", 'method.options.words={"like an": "WORD"}']
     with pytest.raises(ConfigError, match="two labels have one word"):
         make_method("prompts", setting, words={"like an": "time"}).fit(odd)
     assert make_method("prompts", setting, words={"like an": "fruit"}).fit(odd).scores(TEXTS).shape == (2, 2)

@@ -17,7 +17,7 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.data.rows import write_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.few_labels import METHODS, LabelledTexts, Method
+from glassformer.few_labels import METHODS, LabelledTexts, Method, method
 from glassformer.few_labels.curves import measured_curves
 from glassformer.few_labels.method import REHEARSED
 from glassformer.files.schema import Schema
@@ -44,8 +44,8 @@ class Words(Method[WordsOptions]):
     OPTIONS = WordsOptions
 
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
-        if labelled.texts != REHEARSED:
-            FITTED.append((list(labelled.texts), list(unlabelled)))
+        assert labelled.texts != REHEARSED, "a method of the user's may cost money"
+        FITTED.append((list(labelled.texts), list(unlabelled)))
         self.known = {
             word: labelled.holds[i] for i, text in enumerate(labelled.texts) for word in text.split() if word in TOPICS
         }
@@ -213,9 +213,9 @@ def test_what_cells_share_is_removed_when_all_are_done(
 
         def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
             super().learn(labelled, unlabelled)
-            if self.setting.work is not None:  # none in the rehearsal, which shares nothing
-                there.append((self.setting.work / "made").is_dir())
-                (self.setting.work / "made").mkdir(parents=True, exist_ok=True)
+            assert self.setting.work is not None
+            there.append((self.setting.work / "made").is_dir())
+            (self.setting.work / "made").mkdir(parents=True, exist_ok=True)
 
     monkeypatch.setitem(METHODS, "shares", Shares)
     few_labels(options=options(tmp_path, encoder, numbered(24), methods=["shares"], seeds=[0]))
@@ -236,9 +236,14 @@ def test_no_cell_is_charged_with_what_starting_costs(
         def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> None:
             now[0] += 1 if Starts.STARTED else 100
             Starts.STARTED = True
-            super().learn(labelled, unlabelled)
+            if labelled.texts != REHEARSED:
+                super().learn(labelled, unlabelled)
+
+        def scores(self, texts: Sequence[str]) -> np.ndarray:
+            return np.zeros((len(texts), 2)) if texts == REHEARSED else super().scores(texts)
 
     monkeypatch.setitem(METHODS, "starts", Starts)
+    monkeypatch.setattr(method, "OWN", method.OWN | {"starts"})  # a method of this package, which is rehearsed
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     given = options(tmp_path, encoder, numbered(24), methods=["starts", "words"], seeds=[0])
     seconds = {
@@ -356,9 +361,19 @@ def test_a_class_that_only_the_test_has_is_noted(tmp_path: Path, encoder: Path) 
     test = written(
         tmp_path / "test.csv", [{"text": "like time", "label": "time"}, {"text": "a banana", "label": "banana"}]
     )
-    evaluator = few_labels_study(None, options(tmp_path, encoder, numbered(12), test=[test])).evaluator
+    with pytest.warns(UserWarning, match="no labelled row is banana, which test rows are"):  # before the work
+        evaluator = few_labels_study(None, options(tmp_path, encoder, numbered(12), test=[test])).evaluator
     assert isinstance(evaluator, FewLabelsEvaluator)
     assert evaluator.rows.notes == ["no labelled row is banana, which test rows are: no method can learn it"]
+
+
+def test_texts_in_another_language_than_english_are_noted(tmp_path: Path, encoder: Path) -> None:
+    rows = [{"text": f"Сегодня хорошая погода и мы идём гулять {i}", "label": "ab"[i % 2]} for i in range(24)]
+    with pytest.warns(
+        UserWarning, match=rf"not all texts are English \((ru|cyrillic).*check that {encoder.name} reads"
+    ):
+        evaluator = few_labels_study(None, options(tmp_path, encoder, rows)).evaluator
+    assert isinstance(evaluator, FewLabelsEvaluator) and "not all texts are English" in evaluator.notes[-1]
 
 
 def test_a_slice_of_one_label_answers_it(tmp_path: Path, encoder: Path) -> None:

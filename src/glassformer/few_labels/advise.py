@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError
 from glassformer.few_labels.advice import Advice, AdviceStep, Branch
 from glassformer.few_labels.curves import MeasuredCurves, measured_curves
 from glassformer.few_labels.options import AdviceOptions
-from glassformer.few_labels.row_facts import MISSING, RowFacts, row_facts
+from glassformer.few_labels.row_facts import MISSING, RowFacts, is_english, language_note, row_facts
 from glassformer.few_labels.rows import ALL_TESTED_BELOW, SIZES, TEST_SHARE, numbers_of_labels
 from glassformer.files import counted
 from glassformer.files.schema import given
@@ -206,7 +206,7 @@ def advise(data: str | Path, options: AdviceOptions | None = None, reading: Read
         raise ConfigError(
             f"label_names= is {options.label_names[0]} alone; there is nothing to tell apart: name another"
         )
-    model = options.model or (ENGLISH if is_english(facts) else MULTILINGUAL)
+    model = options.model or (ENGLISH if is_english(facts.languages, scripts=facts.scripts) else MULTILINGUAL)
     rows = AdvisedRows(str(data), facts, options, reading, model, measured_curves())
     branch = branch_of(facts)
     steps = [*problems(rows), *BRANCHES[branch](rows)]
@@ -221,11 +221,6 @@ def branch_of(facts: RowFacts) -> Branch:
     if len(facts.labels) < 2 and not facts.several:
         return "one"
     return "many" if facts.per_label >= MANY_A_LABEL and facts.labelled >= MANY else "few"
-
-
-def is_english(facts: RowFacts) -> bool:
-    """Whether an English encoder can read the texts, as far as that can be told."""
-    return not {*facts.languages} - ({"latin"} if facts.scripts else {"en"})
 
 
 # ------------------------------------------------------------------------------------------------- steps
@@ -442,14 +437,9 @@ def notes(rows: AdvisedRows) -> list[str]:
         "expectations are measurements of other data, not of yours: "
         + "; ".join(data.described for data in rows.curves.data_sets)
     ]
-    languages = ", ".join(facts.languages)
-    if not is_english(facts):
-        checked = (
-            f"check that {rows.model} reads them"
-            if given_model
-            else f"so the commands name {rows.model}, which reads 50 languages"
-        )
-        lines.append(f"not all texts are English ({languages}), {checked}")
+    if note := language_note(facts.languages, rows.model, scripts=facts.scripts):
+        chosen = f"so the commands name {rows.model}, which reads 50 languages"
+        lines.append(note if given_model else f"{note.partition(', check')[0]}, {chosen}")
     if facts.scripts:
         lines.append("languages of one script are not told apart: pip install 'glassformer[clean]' does")
     if rows.is_long:

@@ -10,6 +10,8 @@ Inference".
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -19,7 +21,7 @@ import numpy as np
 from glassformer.errors import ConfigError
 from glassformer.few_labels.method import Method
 from glassformer.few_labels.rows import LabelledTexts
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, Schema
 from glassformer.tasks.masked import FillMask
 
@@ -53,22 +55,37 @@ class MaskPrompts(Method[MaskPromptOptions]):
     def learn(self, labelled: LabelledTexts, unlabelled: Sequence[str]) -> np.ndarray | None:
         self._model = self.setting.loaded_for("masked", "fill-mask")
         self._pipeline = FillMask(self._model, "fill-mask")
-        self._words = [self._word(name) for name in labelled.kind.names]
-        if len(set(self._words)) < len(self._words):
-            raise ConfigError(f"two labels have one word: {', '.join(self._words)}; name others: words= LABEL=WORD")
+        words = {name: self.options.words.get(name, name) for name in labelled.kind.names}
+        pieces = {name: self._piece(word) for name, word in words.items()}
+        if lacking := [name for name, piece in pieces.items() if piece is None]:
+            named = ", ".join(f"{safe_repr(name)} ({safe_repr(words[name])})" for name in lacking)
+            raise ConfigError(
+                f"the words of {counted(len(lacking), 'label')} are several pieces of the vocabulary, or unknown: "
+                f"{named}; name words that are a single piece: {self._command(lacking)}"
+            )
+        self._words = [str(piece) for piece in pieces.values()]
+        if again := [name for name, piece in pieces.items() if self._words.count(str(piece)) > 1]:
+            raise ConfigError(
+                f"two labels have one word: {', '.join(self._words)}; name others: {self._command(again)}"
+            )
         self.top_k = self.options.top_k
         return None
 
-    def _word(self, label: str) -> str:
-        """The piece of the vocabulary for a label. Raises: ConfigError: its word is several pieces, or unknown."""
-        tokenizer, word = self._model.tokenizer, self.options.words.get(label, label)
+    def _piece(self, word: str) -> str | None:
+        """The piece of the vocabulary that a word is; None = it is several, or unknown."""
+        tokenizer = self._model.tokenizer
         for spelled in (f" {word}", word):  # vocabularies such as GPT-2's mark the beginning of a word by a space
             ids = tokenizer(spelled, add_special_tokens=False)["input_ids"]
             if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
                 return str(tokenizer.convert_ids_to_tokens(ids)[0])
-        raise ConfigError(
-            f"the label {safe_repr(label)} has the word {safe_repr(word)}, which is {len(ids)} pieces of the "
-            f"vocabulary, or unknown; name one that is a single piece: words= {label}=WORD"
+        return None
+
+    def _command(self, labels: Sequence[str]) -> str:
+        """How to name other words for labels, at the command line."""
+        words = json.dumps({**self.options.words, **dict.fromkeys(labels, "WORD")}, ensure_ascii=False)
+        return (
+            f"--set {shlex.quote(f'{self.name}.words={words}')} of few-labels, "
+            f"--set {shlex.quote(f'method.options.words={words}')} of train, or words= in Python"
         )
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:

@@ -201,6 +201,18 @@ def language_shares(texts: Sequence[str]) -> tuple[dict[str, float], bool]:
     return {name: n / total for name, n in counts.most_common() if n >= LEAST_SHARE * total}, identifier is None
 
 
+def is_english(languages: Mapping[str, float], *, scripts: bool) -> bool:
+    """Whether an English encoder can read texts in these languages, or scripts, as far as that can be told."""
+    return not {*languages} - ({"latin"} if scripts else {"en"})
+
+
+def language_note(languages: Mapping[str, float], model: str, *, scripts: bool) -> str:
+    """What is to be checked of a model that reads texts in these languages; empty = nothing."""
+    if is_english(languages, scripts=scripts):
+        return ""
+    return f"not all texts are English ({', '.join(languages)}), check that {model} reads them"
+
+
 def script_of(text: str) -> str:
     """The script that most letters of a text have: latin, cyrillic, cjk, …"""
     letters = Counter(unicodedata.name(x, "other").split()[0].lower() for x in text if x.isalpha())

@@ -31,7 +31,7 @@ from glassformer.few_labels.active_learning import Strategy, choose_texts
 from glassformer.few_labels.curves import measured_curves
 from glassformer.few_labels.method import Method, Setting, find_method, make_method, rehearse
 from glassformer.few_labels.reading import TextRows, kind_of_labels, sampled_texts, text_rows
-from glassformer.few_labels.row_facts import separator_in
+from glassformer.few_labels.row_facts import language_note, language_shares, separator_in
 from glassformer.few_labels.rows import (
     ALL_TESTED_BELOW,
     SIZES,
@@ -238,7 +238,9 @@ def read_few_labels(data: DataConfig, plan: FewLabelsPlan) -> FewLabelsRows:
                     "every test row is among the labelled rows too, so there is nothing to test on; give others, or "
                     "none: then a part of the labelled rows is held out"
                 )
-        notes += _only_in_test(pool, test)
+        for note in _only_in_test(pool, test):
+            warnings.warn(note, stacklevel=2)  # before the work, and in the report
+            notes.append(note)
     elif held_out is not None or len(pool) >= ALL_TESTED_BELOW:
         share = held_out if isinstance(held_out, float) else TEST_SHARE
         inner, outer = split(len(pool), (1 - share, share), labels=pool.labels)
@@ -316,6 +318,11 @@ class FewLabelsEvaluator(Evaluator):
             )
         self.sizes = sizes
         self.notes = list(rows.notes)
+        if config.model and "multilingual" not in Path(config.model).name.lower():
+            languages, scripts = language_shares(rows.pool.texts)
+            if note := language_note(languages, Path(config.model).name, scripts=scripts):
+                warnings.warn(note, stacklevel=2)
+                self.notes.append(note)
         if beyond := [f"{size:,}" for size in sorted(self.plan.labels) if size > sizes[-1]]:
             self.notes.append(
                 f"{', '.join(beyond)} labels left out: {counted(smallest, 'labelled row')} are there to learn from"
@@ -340,9 +347,9 @@ class FewLabelsEvaluator(Evaluator):
     def _class(self, name: str) -> type[Method[Any]]:
         return find_method(str(self.plan.named[name].method))
 
-    def _method(self, name: str) -> Method[Any]:
+    def _method(self, name: str, seed: int = 0) -> Method[Any]:
         named = self.plan.named[name]
-        return make_method(str(named.method), self.setting, **named.options)
+        return make_method(str(named.method), self.setting.seeded(seed), **named.options)
 
     def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
         chosen, cells = list(seeds or self.plan.seeds), list[Cell]()
@@ -497,7 +504,7 @@ class FewLabelsEvaluator(Evaluator):
         self, cell: Cell, pool: LabelledTexts, test: LabelledTexts, fold: int = 0
     ) -> tuple[np.ndarray, Method[Any] | None]:
         named, size = self.plan.named[cell[METHOD]], cell[LABELS]
-        method = make_method(str(named.method), self.setting.seeded(cell.seed), **named.options)
+        method = self._method(cell[METHOD], cell.seed)
         if size is None:
             method.fit(LabelledTexts.names_only(pool.kind.names, several=pool.several), self.rows.unlabelled)
             return method.decide(method.scores(test.texts)), method
