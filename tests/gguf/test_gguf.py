@@ -19,7 +19,8 @@ from glassformer.export import export_gguf
 from glassformer.gguf.architectures import FOUR_NORMS, NAMES, QK_NORMS
 from glassformer.gguf.header import read_header
 from glassformer.gguf.scaled_positions import FACTORS
-from glassformer.gguf.vocabulary import SPLITS
+from glassformer.gguf.vocabulary import SPLITS, write_tokenizer
+from glassformer.text.tokenizer import Tokenizer
 from tests.core.small import perturbed
 from tests.gguf.small_models import small
 
@@ -200,20 +201,30 @@ def test_texts_are_split_by_the_name_that_the_file_has(names: str, words: str) -
         assert [w for w, _ in SPLITS[name].step.pre_tokenize_str("It's 12345 camelCase, x/\n\n  y")] == words.split("|")
 
 
-def test_byte_level_tokenizers(tmp_path: Path) -> None:
-    out = gguf.GGUFWriter(str(tmp_path / "words.gguf"), "qwen2")
+def words_file(path: Path, split: str | None) -> None:
+    """A file of a byte-level tokenizer alone, which says how texts are split, or does not."""
+    out = gguf.GGUFWriter(str(path), "qwen2")
     out.add_tokenizer_model("gpt2")
-    out.add_tokenizer_pre("qwen2")
+    if split is not None:
+        out.add_tokenizer_pre(split)
     out.add_token_list([*"abcĠ1", "ab", "Ġab", "<|end|>"])
     out.add_token_types([*[1] * 7, 3])
     out.add_token_merges(["a b", "Ġ ab"])
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.close()
-    from glassformer.gguf.header import read_header
-    from glassformer.gguf.vocabulary import write_tokenizer
-    from glassformer.text.tokenizer import Tokenizer
 
+
+def test_a_file_that_does_not_say_how_texts_are_split_is_named(tmp_path: Path) -> None:
+    words_file(path := tmp_path / "words.gguf", None)
+    with pytest.warns(UserWarning, match=r"words.gguf: does not say how texts are split .*as GPT-2's"):
+        write_tokenizer(read_header(path), tmp_path)
+    tokenizer = Tokenizer.find(tmp_path, model_type="qwen2")
+    assert tokenizer is not None and tokenizer.convert_ids_to_tokens(tokenizer("ab 11").input_ids)[0] == "ab"
+
+
+def test_byte_level_tokenizers(tmp_path: Path) -> None:
+    words_file(tmp_path / "words.gguf", "qwen2")
     write_tokenizer(read_header(tmp_path / "words.gguf"), tmp_path)
     tokenizer = Tokenizer.find(tmp_path, model_type="qwen2")
     assert tokenizer is not None

@@ -8,6 +8,7 @@ Sources: Sennrich et al. 2016; Kudo and Richardson 2018.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,12 @@ def write_tokenizer(header: GGUFHeader, folder: Path) -> None:
 
 
 def _byte_level(header: GGUFHeader, ids: dict[str, int], kinds: list[int]) -> Tokenizer:
+    if "tokenizer.ggml.pre" not in header.metadata:
+        warnings.warn(
+            f"{header.path}: does not say how texts are split (tokenizer.ggml.pre), so they are split as GPT-2's; "
+            "where that is wrong the model reads and writes worse: convert it again, by a recent convert_hf_to_gguf.py",
+            stacklevel=2,
+        )
     split = header.get("tokenizer.ggml.pre", str, "gpt-2")
     if split not in SPLITS:
         raise UnsupportedError(
