@@ -43,6 +43,18 @@ def values_of(output: Path, function: str = f"{Path(__file__).with_name('few_lab
     return values
 
 
+def test_the_baseline_is_the_one_that_is_named(tmp_path: Path) -> None:
+    values = values_of(tmp_path / "study")
+    usual = parse_study(values).run([0])
+    assert {(x.first, x.second) for x in usual.effects} == {("prompt", "knn"), ("prompt", "set-fit")}
+    other = parse_study(values, baseline="knn").run([0])  # nothing is evaluated again
+    assert {(x.first, x.second) for x in other.effects} == {("knn", "prompt"), ("knn", "set-fit")}
+    there, back = ([x for x in each.effects if {x.first, x.second} == {"prompt", "knn"}] for each in (usual, other))
+    assert [x.difference.value for x in there] == pytest.approx([-x.difference.value for x in back])
+    with pytest.raises(ConfigError, match="baseline is 'kn'; nearest: 'knn'; allowed: prompt, knn, set-fit"):
+        parse_study(values, baseline="kn")
+
+
 def test_a_file_of_two_factors_and_a_function_make_a_full_report(tmp_path: Path) -> None:
     heard = Heard()
     report = parse_study(values_of(tmp_path / "study")).run([0, 1, 2], heard)

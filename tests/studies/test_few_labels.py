@@ -369,9 +369,7 @@ def test_a_class_that_only_the_test_has_is_noted(tmp_path: Path, encoder: Path) 
 
 def test_texts_in_another_language_than_english_are_noted(tmp_path: Path, encoder: Path) -> None:
     rows = [{"text": f"Сегодня хорошая погода и мы идём гулять {i}", "label": "ab"[i % 2]} for i in range(24)]
-    with pytest.warns(
-        UserWarning, match=rf"not all texts are English \((ru|cyrillic).*check that {encoder.name} reads"
-    ):
+    with pytest.warns(UserWarning, match=rf"not all texts are English \((ru|cyrillic).*that {encoder.name} reads"):
         evaluator = few_labels_study(None, options(tmp_path, encoder, rows)).evaluator
     assert isinstance(evaluator, FewLabelsEvaluator) and "not all texts are English" in evaluator.notes[-1]
 

@@ -58,7 +58,7 @@ def study(
         from glassformer.runs.folder import read_config
         from glassformer.studies.study import parse_study
 
-    design = parse_study(read_config(config), options.output, options.data)
+    design = parse_study(read_config(config), options.output, options.data, options.baseline)
     with notes():
         if plan:
             with spinner("counting steps and tokens"):

@@ -634,6 +634,8 @@ def few_labels_study(source: str | Path | None, options: FewLabelsOptions | None
         metric=main, more=[more], over=LABELS if len(evaluator.sizes) > 1 else None, cost="seconds",
         at={LABELS: evaluator.sizes[-1]}, compare=[METHOD], intervals="both", winners=True,
     )  # fmt: skip
+    if options.baseline is not None:
+        report = replace(report, baseline=options.baseline)
     return Study({}, evaluator, config.output, options=report)
 
 

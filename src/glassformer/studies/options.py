@@ -14,6 +14,10 @@ from glassformer.files.schema import Count, Doc, NonNegative, Schema
 from glassformer.reports.page import check_html_path
 from glassformer.runs.options import Seeds, set_data, set_value
 
+Baseline = Annotated[
+    str | None, Doc("Level that the others are compared with, such as a method. Default: the first of each factor.")
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions(Schema):
@@ -21,6 +25,7 @@ class StudyOptions(Schema):
 
     data: Annotated[str | None, Doc("Folder of the data files. Default: the configuration's.")] = None
     seeds: Annotated[Seeds | None, Doc("Random seeds of each training: how many, or a list: 0,1,2.")] = None
+    baseline: Baseline = None
     output: Annotated[str | None, Doc("Output folder of the study.")] = None
     html: Annotated[Path | None, Doc("Write the report to this HTML file (self-contained).")] = None
 
@@ -85,6 +90,7 @@ class FewLabelsOptions(Schema):
         Mapping[str, Any], Doc("Option of a method, by its path: contrastive.steps=100; repeatable.")
     ] = field(default_factory=dict)
     seeds: Annotated[Seeds | None, Doc("Random seeds: how many, or a list: 0,1,2. Default: 3.")] = None
+    baseline: Baseline = None
     output: Annotated[str | None, Doc("Output folder of the study.")] = None
     html: Annotated[Path | None, Doc("Write the report to this HTML file (self-contained).")] = None
 

@@ -66,6 +66,7 @@ class ReportOptions(Schema):
     cost: which cost the metric is drawn over
     area: which cost is the area of a point there
     compare: factors whose levels are compared with the first; None = all but numbers and `columns`
+    baseline: level of such a factor that the others are compared with; None = the first of each
     intervals: over "seeds", where there are several, or over "rows", for which seeds are averaged, or over "both",
         which are resampled together; None = over seeds, and with a language model over rows
     winners: whether a sentence for each number of `over` says which combination is best there
@@ -80,8 +81,13 @@ class ReportOptions(Schema):
     cost: str | None = None
     area: str | None = None
     compare: list[str] | None = None
+    baseline: NamedLevel | None = None
     intervals: Literal["seeds", "rows", "both"] | None = None
     winners: bool = False
+
+    def first_of(self, levels: Sequence[Level]) -> Level:
+        """The level of a factor that the others are compared with."""
+        return next((x for x in levels if str(x) == str(self.baseline)), levels[0])
 
     def check(self, factors: Mapping[str, Sequence[Level]]) -> None:
         """Check the factors and levels that are named. Raises: ConfigError: there is no such one."""
@@ -91,6 +97,9 @@ class ReportOptions(Schema):
             ("over", self.over, [None, *numbers]),
             *(("compare", name, list(factors)) for name in self.compare or []),
         ]
+        if self.baseline is not None:
+            compared = [each for name, each in factors.items() if name not in (*numbers, self.columns)]
+            named.append(("baseline", str(self.baseline), [str(x) for each in compared for x in each]))
         for key, levels in (("at", self.at), ("against", self.against)):
             named += [(key, name, list(factors)) for name in levels]
             named += [(f"{key}.{name}", level, factors.get(name, ())) for name, level in levels.items()]

@@ -415,14 +415,20 @@ def _check_kind(section: Mapping[str, Any]) -> None:
         raise ConfigError(f"study.{misplaced[0]} is for a function, which study.evaluate does not name; {both}")
 
 
-def parse_study(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study:
+def parse_study(
+    values: Mapping[str, Any], output: str | None = None, folder: str | None = None, baseline: str | None = None
+) -> Study:
     """A study from the keys and values of its YAML file.
 
     Args:
         output, folder: of the study and of its data files, where they are others than the file says
+        baseline: as `report.baseline`, where it is another than the file says
     Raises: ConfigError: an invalid key or value.
     """
     section = values.get("study")
+    if baseline is not None and isinstance(section, Mapping):
+        section = {**section, "report": {**(section.get("report") or {}), "baseline": baseline}}
+        values = {**values, "study": section}
     if not isinstance(section, Mapping):
         raise ConfigError(
             "a study needs a section `study` with what to train on and to evaluate on, as in examples/transfer.yaml, "

@@ -160,7 +160,7 @@ def check_comparable(
         if other.seed != cell.seed or its.rows != result.rows:
             continue
         pairs = (other.levels, cell.levels), (cell.levels, other.levels)
-        if not any(_is_pair(names, *x, factors) for names in _comparisons(factors, options) for x in pairs):
+        if not any(_is_pair(names, *x, factors, options) for names in _comparisons(factors, options) for x in pairs):
             continue
         for name in (metric, *options.more):
             before, after = its.scores[name], result.scores[name]
@@ -230,15 +230,16 @@ def _comparisons(factors: Factors, options: ReportOptions) -> list[list[str]]:
 def _compared(groups: Sequence[_Group], factors: Factors, options: ReportOptions) -> Iterator[_Pair]:
     """Pairs that differ in one factor, and in all together where each has two levels: factors, before, after."""
     for names in _comparisons(factors, options):
-        first = [x for x in groups if all(x.levels[name] == factors[name][0] for name in names)]
+        first = [x for x in groups if all(x.levels[name] == options.first_of(factors[name]) for name in names)]
         for after, before in product(groups, first):
             if before.rows == after.rows and _differ_in(names, before.levels, after.levels):
                 yield names, before, after
 
 
-def _is_pair(names: Sequence[str], before: Levels, after: Levels, factors: Factors) -> bool:
-    """Whether two combinations are compared by these factors: the first has the first level of each."""
-    return all(before[name] == factors[name][0] for name in names) and _differ_in(names, before, after)
+def _is_pair(names: Sequence[str], before: Levels, after: Levels, factors: Factors, options: ReportOptions) -> bool:
+    """Whether two combinations are compared by these factors: the first has the baseline's level of each."""
+    first = all(before[name] == options.first_of(factors[name]) for name in names)
+    return first and _differ_in(names, before, after)
 
 
 def _differ_in(names: Sequence[str], before: Mapping[str, Level], after: Mapping[str, Level]) -> bool:
