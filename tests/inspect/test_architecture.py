@@ -15,7 +15,16 @@ from glassformer.compression.quantised_network import quantise_network
 from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear
 from glassformer.errors import ConfigError
 from glassformer.inspect import ram
-from glassformer.inspect.architecture import BARS, TILES, ModelArchitecture, ModulePart, _read, architecture, weights_of
+from glassformer.inspect.architecture import (
+    BARS,
+    TILES,
+    ModelArchitecture,
+    ModulePart,
+    _parts,
+    _read,
+    architecture,
+    weights_of,
+)
 from tests.inspect.passes import KINDS, session_of
 
 NAME = "blocks.1.ffn.up.weight"
@@ -39,11 +48,39 @@ def test_the_tree_counts_every_tensor_once(kind: str) -> None:
     sizes = {name: parameter.numel() for name, parameter in session.network.named_parameters()}
     assert found.parts[0].parameters == sum(sizes.values())
     assert found.parts[0].bytes == 4 * found.parts[0].parameters
-    assert found.parts[0].activations == ram(session.network, tokens=found.tokens).training.activations
+    lengths = {name: len(tokens) for name, tokens in session.streams.items()}
+    if "target" not in lengths:
+        estimate = ram(session.network, tokens=max(lengths.values()))
+        assert found.parts[0].activations == estimate.training.activations
+        assert found.texts == f"{estimate.tokens} tokens"
     names = {name for part in found.parts for weight in part.weights for name in unfolded(part, weight)}
     assert names == set(sizes)
     assert f"of {found.parts[0].parameters:,} parameters" in found.finding
-    assert found.tokens == max(map(len, session.streams.values()))
+
+
+def test_each_side_of_an_encoder_decoder_counts_its_own_tokens() -> None:
+    session = session_of("transformer")
+    source, target = (len(session.streams[name]) for name in ("source", "target"))
+    assert source != target
+    found = architecture(session)
+    assert f"of {source} source and {target} target tokens" in found.finding
+    flops = {part.path: part.flops for part in found.parts}
+    seen = {length: {p.path: p for p in _parts(session.network, length, None)} for length in (source, target)}
+    assert flops["encoder"] == seen[source]["encoder"].flops != seen[target]["encoder"].flops
+    kv = session.network.get_submodule("decoder.blocks.0.cross.kv")
+    width = kv.in_features * kv.out_features
+    (cross,) = {part.flops for part in found.parts if part.path.endswith(".cross.kv")}
+    assert cross == 2 * source * width, "keys and values are made of the source"
+    attention = session.network.get_submodule("decoder.blocks.0.cross").spec
+    products = 4 * attention.heads * attention.E * source * target
+    linear = 2 * target * 2 * attention.heads * attention.E * attention.width + cross
+    (whole,) = {part.flops for part in found.parts if part.path.endswith(".cross") and part.name == "cross"}
+    assert whole == linear + products
+    root = found.parts[0]
+    (encoder,) = (part for part in found.parts if part.path == "encoder")
+    assert encoder.activations == seen[source]["encoder"].activations and root.activations is not None
+    other = {length: seen[length][""].activations for length in seen}
+    assert min(other.values()) < root.activations < max(other.values())
 
 
 def loops(weight: Tensor, found: ModelArchitecture) -> None:

@@ -14,6 +14,7 @@ from glassformer.errors import DataError
 from glassformer.inspect import SessionInput, Token, text_input, translation_input
 from glassformer.inspect.inputs import MAX_CHARACTERS
 from glassformer.text import Tokenizer
+from glassformer.text.settings import TokenizerSettings
 from tests.e2e.tiny_models import word_tokenizer
 
 
@@ -166,6 +167,21 @@ def test_without_a_target_the_answer_is_read() -> None:
         ("[SEP]", "[SEP]", True),
         ("[9999]", "[9999]", False),
     ]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_end_of_an_answer_is_not_read_and_its_pieces_make_words(ended: bool) -> None:
+    tokenizer = Tokenizer(word_tokenizer(), TokenizerSettings(roles={"eos": "[SEP]"}))
+    end, words = tokenizer.eos_token_id, tokenizer("time flies", add_special_tokens=False).input_ids
+    assert end is not None
+    answer = torch.tensor([[end, *words, *([end] if ended else [])]])
+    reading = translation_input(
+        tokenizer, ("a",), decoder_prefix=lambda ids: [end], limit=None, generate=lambda ids: answer
+    )
+    target = reading.streams["target"]
+    assert [(token.text, token.special, token.span) for token in target] == [
+        ("[SEP]", True, None), ("time", False, (0, 4)), ("flies", False, (5, 10)),
+    ]  # fmt: skip
 
 
 def test_a_written_token_of_bytes_is_readable(byte_level: Tokenizer) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, findings, opening
+from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, findings, opening, told_at
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from tests.inspect.passes import session_of
@@ -35,10 +35,11 @@ def session(layers: list[list[Tensor]], queries: str, keys: str | None = None, c
         name: [Token(word, word, at, special=word.startswith("[")) for at, word in enumerate(words.split())]
         for name, words in zip(names, (queries, keys or queries), strict=True)
     }
-    about = SimpleNamespace(name="only", layers=len(layers), queries=names[0], keys=names[1])
+    about = SimpleNamespace(name="only", layers=len(layers), queries=names[0], keys=names[1], causal=False)
+    decoder = SimpleNamespace(name="decoder", layers=0, queries="target", keys="target", causal=True)
     return SimpleNamespace(
         streams=streams,
-        maps={"only": about},
+        maps={"only": about} if keys is None else {"only": about, "decoder": decoder},
         attention_layer=lambda layer, name: SimpleNamespace(
             attention=SimpleNamespace(spec=SimpleNamespace(heads=len(layers[layer])))
         ),
@@ -116,6 +117,18 @@ def test_what_a_head_does_for_every_token_is_no_link() -> None:
     """To the previous token, and to one token that all attend to."""
     made = session([[looking(13, 13, *PREVIOUS), looking(13, 13, *((at, 5) for at in range(13)))]], PAIR)
     assert links(made) == []
+
+
+def test_a_link_of_cross_attention_says_what_the_decoder_writes_next() -> None:
+    made = session([[looking(5, 5, (2, 3))]], "[s] eine rote Katze schläft", "[s] some purple kitten sleeps")
+    first = findings(made)[0]
+    assert (
+        first.sentence == "In layer 0, head 0, “rote” gives 92% of its attention to “kitten”, and “Katze” comes next."
+    )
+    assert (first.short, first.query, first.key) == ("Katze ← kitten 92%", 2, 3)
+    at_the_end = session([[looking(5, 5, (4, 2))]], "[s] eine rote Katze schläft", "[s] some purple kitten sleeps")
+    assert findings(at_the_end)[0].sentence.endswith("“schläft” gives 92% of its attention to “purple”.")
+    assert (told_at(made, findings(made)), told_at(made, [])) == (2, None)
 
 
 def test_links_are_of_two_different_whole_words_with_letters_enough() -> None:

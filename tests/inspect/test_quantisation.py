@@ -10,6 +10,7 @@ from glassformer.compression.calibrate import calibrated_grid, input_histograms
 from glassformer.compression.quantise import Scheme
 from glassformer.compression.quantised_network import quantisable_layers, quantise_network
 from glassformer.core.flow import Flow
+from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError
 from glassformer.inspect import Session
 from glassformer.inspect.quantisation import LayerQuantisation, layer_quantisation
@@ -123,3 +124,11 @@ def test_inputs_that_stay_wide(session: Session) -> None:
 def test_what_is_refused(session: Session) -> None:
     with pytest.raises(ConfigError, match=r"named 'blocks.1.ffn.upp'; nearest: 'blocks.1.ffn.up'"):
         layer_quantisation(session, layer="blocks.1.ffn.upp")
+
+
+def test_a_network_that_was_prepared_meanwhile_has_its_layers(session: Session) -> None:
+    before = layer_quantisation(session, layer=UP)
+    prepare(session.network, "fp32")
+    after = layer_quantisation(session, layer=UP)
+    assert [each.path for each in after.layers] == [each.path for each in before.layers] and len(after.layers) > 2
+    assert type(session.network.get_submodule(UP)) is not nn.Linear, "others go on using the prepared one"

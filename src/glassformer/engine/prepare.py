@@ -160,7 +160,19 @@ def prepared_copy(network: Prepared, precision: str) -> Prepared:
     return copied
 
 
-def unprepare(network: nn.Module) -> nn.Module:
+def plain_copy(network: Prepared) -> Prepared:
+    """A copy that shares all weights and is not prepared, while others go on using the original.
+
+    The network itself, where it is not prepared.
+    """
+    packed = {id(x): x.original for x in network.modules() if isinstance(x, PackedLinear)}
+    if not packed:
+        return network
+    shared = {id(x): x for x in (*network.parameters(), *network.buffers())}
+    return unprepare(copy.deepcopy(network, {**shared, **packed}))
+
+
+def unprepare(network: Prepared) -> Prepared:
     """Restore the original linear layers: the same modules with the same tensors. Returns the network itself."""
     with _module_lock:
         for _, parent, name, linear in list(_slots(network)):

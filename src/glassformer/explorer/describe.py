@@ -20,7 +20,7 @@ from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
 from glassformer.inspect.answer import answer
 from glassformer.inspect.lookup import streams_with_table
-from glassformer.inspect.opening import findings
+from glassformer.inspect.opening import findings, told_at
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import AttentionMap, Session
@@ -161,7 +161,8 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
 
 def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[str, Any]:
     """What the page opens with: a view, what heads do in this text, the most telling first, and what the model says."""
-    reply = answer(session)
+    heads = findings(session)
+    reply = answer(session, told_at(session, heads))
     view = "model"
     if facts.can_transcribe:
         view = "sound"
@@ -169,8 +170,11 @@ def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[
         view = "generate"
     elif reply is not None and not facts.can_generate and explains_quickly(session):
         view = "attribution"
-    heads = [asdict(finding) for finding in findings(session)]
-    return {"view": view, "findings": heads, "answer": None if reply is None else asdict(reply)}
+    return {
+        "view": view,
+        "findings": [asdict(each) for each in heads],
+        "answer": None if reply is None else asdict(reply),
+    }
 
 
 def _fields(session: Session, modality: str | None) -> list[str]:

@@ -28,6 +28,7 @@ from glassformer.inspect.numbers import level_names
 from glassformer.inspect.opening import findings, link_sentence
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
+from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token, find_token
 
@@ -79,11 +80,9 @@ def opening_link(session: Session) -> OpeningLink:
             return OpeningLink(each.map, each.layer, each.head, each.query, each.key, each.sentence)
     about = session.maps[telling[0].map] if telling else next(iter(session.maps.values()))
     layer, head = (telling[0].layer, telling[0].head) if telling else (0, 0)
-    queries, keys = session.streams[about.queries], session.streams[about.keys]
-    query = _last(queries)
-    share, key = (x.item() for x in session.head(layer, head, about.name).probs([query])[0].max(-1))
-    sentence = link_sentence(layer, head, queries[query].text, keys[int(key)].text, share)
-    return OpeningLink(about.name, layer, head, query, int(key), sentence)
+    query = _last(session.streams[about.queries])
+    key = int(session.head(layer, head, about.name).probs([query])[0].argmax())
+    return OpeningLink(about.name, layer, head, query, key, link_sentence(session, about, layer, head, query, key))
 
 
 class PassFacts:
@@ -140,12 +139,17 @@ class PassFacts:
         """what the head does here, in a sentence"""
         if self._at_link:
             return self._link.sentence
-        return link_sentence(self.layer, self.head, self.query, self.key, self.attention)
+        return link_sentence(self._session, self._about, self.layer, self.head, self.query_at, self.key_at)
 
     @property
     def query(self) -> str:
         """the token that attends"""
         return self._queries[self.query_at].text
+
+    @property
+    def following(self) -> str:
+        """the token after the query: what a decoder writes next"""
+        return self._queries[min(self.query_at + 1, len(self._queries) - 1)].text
 
     @property
     def key(self) -> str:
@@ -471,7 +475,7 @@ class PassFacts:
 
     @cached_property
     def _answer(self) -> ModelAnswer:
-        reply = answer(self._session)
+        reply = answer(self._session, None if self._about.queries == self._about.keys else self.query_at)
         if reply is None:
             raise DataError("the model says nothing about this text: it has no head, or the text no gap to fill")
         return reply
@@ -479,7 +483,8 @@ class PassFacts:
     @cached_property
     def _prediction(self) -> tuple[Callable[[int], str], Tensor]:
         """Names of the outputs, and their probabilities at the temperature, among the top k. [C]"""
-        made = patching(self._session, {})
+        here = self.stream == "target" and predicts(self._session.network) == "token"
+        made = patching(self._session, {"position": self.query_at} if here else {})
         table, logits = made.metric.readout.table, made.base.double() / self._place.temperature
         if self._place.top_k is not None and self._place.top_k < len(logits):
             logits = logits.masked_fill(logits < logits.topk(self._place.top_k).values[-1], -torch.inf)

@@ -136,7 +136,8 @@ class LessonPart(LessonPlace):
     code: a part of the network, `{block}.ffn`, whose lines are shown
     question: to be answered before the numbers are shown
     without: components that can be left out: `{block}.ffn.out`
-    needs: the step is left out where the model says nothing about the text ("answer"), or does ("no answer")
+    needs: the step is left out where the model says nothing about the text ("answer"), or does ("no answer"); where it
+        has no cross-attention ("source"), or has ("no source")
     """
 
     title: Label
@@ -150,7 +151,7 @@ class LessonPart(LessonPlace):
     code: Words | None = None
     question: LessonQuestion | None = None
     without: Sequence[Words] = ()
-    needs: Literal["answer", "no answer"] | None = None
+    needs: Literal["answer", "no answer", "source", "no source"] | None = None
 
     @property
     def views(self) -> Sequence[str]:

@@ -12,9 +12,10 @@ from glassformer.core.quantised import count_weights
 from glassformer.errors import UnsupportedError
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
-from glassformer.files.schema import Schema
+from glassformer.files.schema import Schema, parse_query
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
+from glassformer.inspect.opening import findings, told_at
 from glassformer.inspect.session import Progress, Session
 from glassformer.reports.report import plain
 
@@ -85,11 +86,17 @@ def quick_readings(session: Session, *, wanted: str | None = None, has: Collecti
     readings = list[Reading]()
     for view in (view for view in PASSES if view not in has):
         if view == wanted:
-            readings.append(read(session, view, VIEWS[view].request()))
+            readings.append(read(session, view, _usual(session, view)))
         elif _is_quick(session, view) and _answers(session, view):
             with suppress(_TooSlowError):
-                readings.append(read(session, view, VIEWS[view].request(), _while_quick(session, view)))
+                readings.append(read(session, view, _usual(session, view), _while_quick(session, view)))
     return readings
+
+
+def _usual(session: Session, view: str) -> Schema:
+    """The request of a page that was asked nothing yet."""
+    at = told_at(session, findings(session)) if view == "attribution" else None
+    return parse_query(VIEWS[view].request, [] if at is None else [("at", str(at))])
 
 
 class _TooSlowError(Exception):

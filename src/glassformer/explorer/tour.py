@@ -24,6 +24,7 @@ from glassformer.explorer.facts import Item, OpeningLink, PassFacts, Value, fill
 from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, read_lesson
 from glassformer.files import safe_repr
 from glassformer.inspect.answer import answer
+from glassformer.inspect.patching.effects import PatchOptions
 from glassformer.inspect.patching.patches import Component, PatchTape, Write, patch_of, record_taps
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
@@ -135,7 +136,7 @@ def tell(
         name for name in views_of(facts) if name not in missing and (name != "similarity" or len(session.texts) == 2)
     ]
     for number, part in enumerate(lesson.steps):
-        if part.needs is not None and (part.needs == "answer") == (answer(session) is None):
+        if part.needs is not None and not _has(session, part.needs):
             continue
         try:
             steps.append(_step(session, has, link, part))
@@ -169,6 +170,13 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
         without={"components": components, "stream": here.stream, "token": here.query_at} if components else None,
         left_out=", ".join(map(_in_words, components)),
     )
+
+
+def _has(session: Session, needs: str) -> bool:
+    """Whether a pass has what a step needs: an answer, or cross-attention; `no …` is the opposite."""
+    source = any({about.queries, about.keys} == {"source", "target"} for about in session.maps.values())
+    has = source if needs.endswith("source") else answer(session) is not None
+    return has != needs.startswith("no ")
 
 
 def _view(views: Sequence[str], has: Sequence[str]) -> str:
@@ -303,7 +311,10 @@ def without(session: Session, *, components: Sequence[str], stream: str, token: 
         (f"“{tokens[token].text}”", f"cosine to its vector with it: {cosine:.3f} (1 = unchanged)", max(0.0, cosine))
     ]
     try:
-        changes = session.patch(*components).top(3) if predicts(session.network) is not None else []
+        options: PatchOptions = (
+            {"position": token} if stream == "target" and predicts(session.network) == "token" else {}
+        )
+        changes = session.patch(*components, **options).top(3) if predicts(session.network) is not None else []
     except DataError:  # nothing says at which token a prediction is read
         changes = []
     for change in changes:

@@ -50,23 +50,28 @@ class ModelAnswer:
 
 
 @torch.no_grad()
-def answer(session: Session) -> ModelAnswer | None:
-    """The answer of the model's head; None of a model without one, and of a text without the gap that it would fill."""
+def answer(session: Session, position: int | None = None) -> ModelAnswer | None:
+    """The answer of the model's head; None of a model without one, and of a text without the gap that it would fill.
+
+    Args:
+        position: of a model that writes, the token whose next one is read; None = the last
+    """
     network = session.network
     if not reads_layers(network):
         return None
     stream = network.head_stream()
     states = session.states(len(session.stream_taps(stream)) - 1, stream)
     tokens = session.streams[stream]
-    position = None
+    at = None
     if network.head is not None and network.head.OVER_VOCABULARY:
         causal = bool(next(iter(network.stacks()[stream])).attn.spec.causal)
         blank = session.names().blank
         gaps = [at for at, token in enumerate(tokens) if blank is not None and token.special and token.id == blank.id]
         if not causal and not gaps:
             return None
-        position = len(tokens) - 1 if causal else gaps[0]
-        states = states[position : position + 1]
+        usual = len(tokens) - 1 if position is None else position
+        at = usual if causal else gaps[0]
+        states = states[at : at + 1]
     with eval_mode(network):
         output = network.read_stream(states[None], session.batch, Flow())
     logits, table = output_table(network, output, session.streams, session.names())
@@ -74,8 +79,8 @@ def answer(session: Session) -> ModelAnswer | None:
     values = logits[0].float()
     if table.columns == "span":
         return _span(table, values)
-    if table.columns == "text" or position is not None:
-        return _one(table, values[0], position)
+    if table.columns == "text" or at is not None:
+        return _one(table, values[0], at)
     return _tokens(table, values)
 
 

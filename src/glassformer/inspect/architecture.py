@@ -97,18 +97,18 @@ class WeightNumbers(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class ModelArchitecture(Report, kind="architecture", keys=("model", "tokens", "finding", "parts", "weight", "tiles")):
+class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "finding", "parts", "weight", "tiles")):
     """The modules of a model, and a weight of it.
 
     model: class of the network
-    tokens: length of the text that FLOPs and activations are counted for; of two texts, the longer one
+    texts: of what FLOPs and activations are counted: `18 tokens`, `17 source and 18 target tokens`
     parts: the tree, from the root down
     weight: what the numbers of the chosen weight are
     tiles: its means, row by row; NaN where a number of them is. [≤ 128, ≤ 128]
     """
 
     model: str
-    tokens: int
+    texts: str
     parts: list[ModulePart]
     weight: WeightNumbers
     tiles: np.ndarray
@@ -123,7 +123,7 @@ class ModelArchitecture(Report, kind="architecture", keys=("model", "tokens", "f
             large, busy = part in ranked[:2] and part.parameters, part is busiest and part.flops
             whole = "the" if clauses else f"{root.parameters:,}"
             shares = [f"{_share(part, 'parameters', root)} of {whole} parameters"] if large else []
-            shares += [f"{_share(part, 'flops', root)} of the arithmetic of {self.tokens:,} tokens"] if busy else []
+            shares += [f"{_share(part, 'flops', root)} of the arithmetic of {self.texts}"] if busy else []
             if shares:
                 name = f"{part.path} ({part.repeats} equal ones)" if part.repeats > 1 else part.path
                 clauses.append(f"{name}: {' and '.join(shares)}")
@@ -186,10 +186,13 @@ def architecture(
         raise UnsupportedError(f"{type(network).__name__} has no weights of its own: another engine runs it")
     if parameter is not None and parameter not in stored:
         raise ConfigError(f"no weight is named {safe_repr(parameter)}{nearest(parameter, stored)}")
-    tokens = max(map(len, session.streams.values()))
+    lengths = {name: len(tokens) for name, tokens in session.streams.items()}
+    source = lengths.get("source") if "target" in lengths else None
+    tokens = max(lengths.values()) if source is None else lengths["target"]
+    texts = f"{tokens:,} tokens" if source is None else f"{source:,} source and {tokens:,} target tokens"
     name = parameter or next((name for name in stored if name.endswith(".qkv.weight")), next(iter(stored)))
     numbers, tiles = _read(name, stored[name], progress)
-    return ModelArchitecture(type(network).__name__, tokens, _parts(network, tokens), numbers, tiles.numpy())
+    return ModelArchitecture(type(network).__name__, texts, _parts(network, tokens, source), numbers, tiles.numpy())
 
 
 def weights_of(network: nn.Module) -> dict[str, Stored]:
@@ -205,8 +208,8 @@ def weights_of(network: nn.Module) -> dict[str, Stored]:
     return weights
 
 
-def _parts(network: Node, tokens: int) -> list[ModulePart]:
-    saved = activations(network, tokens=tokens)
+def _parts(network: Node, tokens: int, source: int | None) -> list[ModulePart]:
+    saved = activations(network, tokens=tokens, source=source)
     return [
         ModulePart(
             name=line.name,
@@ -221,7 +224,7 @@ def _parts(network: Node, tokens: int) -> list[ModulePart]:
             activations=None if _is_scores(line) else saved.get(nth_of(line.path, 0)),
             weights=[_weight_name(line, weight.leaf, weight.tied_to) for weight in line.weights],
         )
-        for line in tree_lines(summary(network, tokens=tokens).root)
+        for line in tree_lines(summary(network, tokens=tokens, source=source).root)
     ]
 
 

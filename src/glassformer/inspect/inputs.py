@@ -242,9 +242,13 @@ def with_target(
     generate: Callable[[], Tensor],
     truncation: bool = False,
 ) -> SessionInput:
-    """Add a target to an encoder input: the given one, or else the model's own answer."""
+    """Add a target to an encoder input: the given one, or else the model's own answer, as far as it read it itself:
+    without the end, which it wrote last.
+    """
     if target is None:
         ids = generate()[0].tolist()
+        if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
+            del ids[-1]
         tokens = generated_tokens(tokenizer, ids)
     else:
         prefix = decoder_prefix()

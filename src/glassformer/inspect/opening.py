@@ -87,6 +87,13 @@ def opening(session: Session) -> HeadFinding | None:
     return next(iter(findings(session)), None)
 
 
+def told_at(session: Session, found: Sequence[HeadFinding]) -> int | None:
+    """Of an encoder-decoder, the token that the first finding is about: the next one is to be explained. Else None."""
+    first = next(iter(found), None)
+    crosses = first is not None and session.maps[first.map].queries != session.maps[first.map].keys
+    return first.query if first is not None and crosses else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     """A pattern in a head.
@@ -223,20 +230,35 @@ def _different(links: Sequence[_Link]) -> list[_Link]:
     return chosen
 
 
-def link_sentence(layer: int, head: int, query: str, key: str, share: float) -> str:
-    """What a head gives from one token to another, in a sentence."""
-    return f"In layer {layer}, head {head}, “{query}” gives {share:.0%} of its attention to “{key}”."
+def link_sentence(session: Session, about: AttentionMap, layer: int, head: int, query: int, key: int) -> str:
+    """What a head gives from one token to another, in a sentence; in cross-attention also what the decoder writes next:
+    the token that it looks for.
+    """
+    share = float(session.head(layer, head, about.name).probs([query])[0, key])
+    names = session.streams[about.queries][query].text, session.streams[about.keys][key].text
+    following = written_next(session, about, query)
+    then = "" if following is None else f", and “{following}” comes next"
+    return f"In layer {layer}, head {head}, “{names[0]}” gives {share:.0%} of its attention to “{names[1]}”{then}."
+
+
+def written_next(session: Session, about: AttentionMap, query: int) -> str | None:
+    """The token of a decoder that follows a query of cross-attention; None at the end, and in other attention."""
+    tokens = session.streams[about.queries]
+    decodes = any(x.causal and x.queries == x.keys == about.queries for x in session.maps.values())
+    return tokens[query + 1].text if decodes and about.queries != about.keys and query + 1 < len(tokens) else None
 
 
 def _tell_link(session: Session, link: _Link) -> HeadFinding:
     about = session.maps[link.map]
     query, key = session.streams[about.queries][link.query].text, session.streams[about.keys][link.key].text
+    following = written_next(session, about, link.query)
+    words = f"{query} → {key}" if following is None else f"{following} ← {key}"
     return HeadFinding(
         link.map,
         link.layer,
         link.head,
-        sentence=link_sentence(link.layer, link.head, query, key, link.share),
-        short=f"{query} → {key} {link.share:.0%}",
+        sentence=link_sentence(session, about, link.layer, link.head, link.query, link.key),
+        short=f"{words} {link.share:.0%}",
         query=link.query,
         key=link.key,
     )

@@ -26,6 +26,7 @@ from glassformer.compression.quantised_network import embedding_layers, quantisa
 from glassformer.core.flow import Flow
 from glassformer.core.levels import level_range
 from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear, quantised_layers
+from glassformer.engine.prepare import plain_copy
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.models import Network, eval_mode
@@ -184,7 +185,8 @@ def layer_quantisation(
         progress: called after each layer
     Raises: ConfigError: no such layer, or a width that no groups of 32 divide. UnsupportedError: there is no layer.
     """
-    layers = _layers(session.network)
+    network = plain_copy(session.network)  # a text that was written has packed its layers
+    layers = _layers(network)
     if layer is not None and layer not in layers:
         raise ConfigError(f"no layer that is quantised is named {safe_repr(layer)}{nearest(layer, layers)}")
     options = _Rounding(Scheme(bits, GROUP if scales == "group" else 0, symmetric), scales == "tensor", inputs)
@@ -197,9 +199,11 @@ def layer_quantisation(
             read.append(x.detach().float().flatten(0, -2))
 
     with torch.inference_mode():
-        _run(session, layers, see)
+        _run(network, session, layers, see)
         layers = _as_run(layers, list(order))
-        errors = session.cache.get(("quantisation", options), lambda: (_errors(session, layers, options, progress),))[0]
+        errors = session.cache.get(
+            ("quantisation", options), lambda: (_errors(network, session, layers, options, progress),)
+        )[0]
         path = layer or next(iter(order or layers))
         chosen = layers[path]
         rounded = options.of_inputs(chosen, torch.cat(read)) if read and isinstance(chosen, nn.Linear) else None
@@ -284,7 +288,9 @@ def _as_run(layers: dict[str, Layer], order: Sequence[str]) -> dict[str, Layer]:
     return {path: layers[path] for path in [*tables, *order, *layers]}
 
 
-def _errors(session: Session, layers: dict[str, Layer], options: _Rounding, progress: Progress) -> Tensor:
+def _errors(
+    network: Network, session: Session, layers: dict[str, Layer], options: _Rounding, progress: Progress
+) -> Tensor:
     """The relative errors of weights and inputs of each layer, NaN where there are none. [layers, 2]"""
     read: dict[str, list[float]] = {}
 
@@ -298,7 +304,7 @@ def _errors(session: Session, layers: dict[str, Layer], options: _Rounding, prog
             sums[0] += float((grid.round(x) - x).square().sum())
             sums[1] += float(x.square().sum())
 
-    _run(session, layers, compare)
+    _run(network, session, layers, compare)
     rows = []
     for done, (path, layer) in enumerate(layers.items()):
         error, size = read.get(path, [float("nan"), 1.0])
@@ -317,7 +323,7 @@ def _weight_error(layer: Layer, path: str, options: _Rounding) -> float:
     return float(share.sqrt())
 
 
-def _run(session: Session, layers: dict[str, Layer], see: Callable[[str, Tensor], None]) -> None:
+def _run(network: Network, session: Session, layers: dict[str, Layer], see: Callable[[str, Tensor], None]) -> None:
     """Run the pass of a session again, and see what its linear layers read."""
     linear = {path: layer for path, layer in layers.items() if isinstance(layer, nn.Linear)}
     own = get_ident()  # other threads of a server may run the same network meanwhile
@@ -326,8 +332,8 @@ def _run(session: Session, layers: dict[str, Layer], see: Callable[[str, Tensor]
         if get_ident() == own:
             see(path, x)
 
-    with observed(linear, see_own), eval_mode(session.network):
-        session.network.states(session.batch, Flow())
+    with observed(linear, see_own), eval_mode(network):
+        network.states(session.batch, Flow())
 
 
 def _scaled(layer: nn.Linear, x: Tensor) -> Tensor:

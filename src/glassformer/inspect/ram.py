@@ -29,7 +29,7 @@ from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.quantised import bytes_of_levels, count_weights
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
-from glassformer.inspect.summary import ONCE_A_TEXT, input_ratio
+from glassformer.inspect.summary import ONCE_A_TEXT, TextLengths, input_ratio
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table, byte_amount
 
@@ -125,10 +125,11 @@ def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:
     parameters = list(network.parameters())
     count = count_weights(network)
     width = max((parameter.element_size() for parameter in parameters), default=WIDE)
-    saved = _activations(network, tokens, Fraction(tokens))
-    block_inputs = _activations(network, tokens, Fraction(tokens), recompute=True).bytes(WIDE)
+    sides = TextLengths(tokens, tokens)
+    saved = _activations(network, sides, Fraction(tokens))
+    block_inputs = _activations(network, sides, Fraction(tokens), recompute=True).bytes(WIDE)
     stacks = [module for module in network.modules() if isinstance(module, Stack)]
-    blocks = [_activations(block, tokens, Fraction(tokens)) for stack in stacks for block in stack]
+    blocks = [_activations(block, sides, Fraction(tokens)) for stack in stacks for block in stack]
     one_block = max((block.bytes(WIDE) for block in blocks), default=0)
     training = RamUsage(WIDE * count, WIDE * count, 2 * WIDE * count, batch * saved.bytes(WIDE))
     stored = sum(parameter.nbytes for parameter in parameters) + bytes_of_levels(network)
@@ -155,7 +156,7 @@ class ActivationCount(NamedTuple):
         return round(self.plain * width + self.wide * WIDE)
 
 
-def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool = False) -> ActivationCount:
+def _activations(module: nn.Module, sides: TextLengths, rows: Fraction, recompute: bool = False) -> ActivationCount:
     """Numbers that a module and its submodules save for one text.
 
     Args:
@@ -165,36 +166,43 @@ def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool
     rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
     if recompute and isinstance(module, (Block, ParallelBlock)):
         return ActivationCount(rows * module.attn.spec.width)
-    plain, wide = _own_activations(module, tokens)
+    plain, wide = _own_activations(module, sides)
     if isinstance(module, SavesMore):
-        more_plain, more_wide = module.saves_more(tokens)
+        more_plain, more_wide = module.saves_more(sides.tokens)
         plain, wide = plain + more_plain, wide + more_wide
     counts = [ActivationCount(rows * plain, rows * wide)]
     counts += [
-        _activations(child, tokens, rows * input_ratio(module, inner), recompute)
+        _activations(child, sides.of(module, inner), _rows(module, inner, sides, rows), recompute)
         for inner, child in module.named_children()
         if not _shares_input(module, inner)
     ]
     return ActivationCount(sum((k.plain for k in counts), Fraction(0)), sum((k.wide for k in counts), Fraction(0)))
 
 
-def activations(network: Node, *, tokens: int) -> dict[str, int]:
+def _rows(module: nn.Module, inner: str, sides: TextLengths, rows: Fraction) -> Fraction:
+    """Vectors that go through a submodule."""
+    return rows * input_ratio(module, inner) * Fraction(sides.of(module, inner).tokens, sides.tokens)
+
+
+def activations(network: Node, *, tokens: int, source: int | None = None) -> dict[str, int]:
     """Bytes that each module, with its submodules, saves of one text for the backward pass, as `ram` counts them.
 
     Args:
         tokens: T, length of the text
+        source: of an encoder-decoder, the length of what its encoder reads; None = T
     Returns: path → bytes in the dtype of the weights; modules that share the input of another are left out.
     """
     width = max((parameter.element_size() for parameter in network.parameters()), default=WIDE)
     sizes: dict[str, int] = {}
 
-    def look(path: str, module: nn.Module, rows: Fraction) -> None:
-        sizes[path] = _activations(module, tokens, rows).bytes(width)
+    def look(path: str, module: nn.Module, sides: TextLengths, rows: Fraction) -> None:
+        sizes[path] = _activations(module, sides, rows).bytes(width)
         for inner, child in module.named_children():
             if not _shares_input(module, inner):
-                look(f"{path}.{inner}" if path else inner, child, rows * input_ratio(module, inner))
+                inner_path = f"{path}.{inner}" if path else inner
+                look(inner_path, child, sides.of(module, inner), _rows(module, inner, sides, rows))
 
-    look("", network, Fraction(tokens))
+    look("", network, TextLengths(tokens, tokens if source is None else source), Fraction(tokens))
     return sizes
 
 
@@ -213,7 +221,7 @@ def _shares_input(module: nn.Module, inner: str) -> bool:
     )
 
 
-def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
+def _own_activations(module: nn.Module, sides: TextLengths) -> tuple[Fraction | int, int]:
     """Numbers per vector that a module itself saves: in the dtype of the weights, and in float32.
 
     linear layer, convolution  its input; where two read the same, once
@@ -232,7 +240,10 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return module.weight.numel(), 2
         case RMSNorm():
             return module.weight.numel(), module.weight.numel() + 1
-        case Attention() | CrossAttention():
+        case CrossAttention():
+            plain, wide = _attention_activations(module.spec)
+            return plain + 2 * module.spec.K * module.spec.E * (Fraction(sides.source, sides.tokens) - 1), wide
+        case Attention():
             return _attention_activations(module.spec)
         case FeedForward():
             return module.up.out_features * saved_by_activation(module.activation), 0
@@ -243,7 +254,7 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return -module.attn.spec.width * (module.ffn_norm is None), 0
         case Stack():
             specs = [block.attn.spec for block in module]
-            return sum(spec.heads * tokens for spec in specs) if module.bias is not None else 0, 0
+            return sum(spec.heads * sides.tokens for spec in specs) if module.bias is not None else 0, 0
         case Experts():
             return module.spec.experts_per_token * module.spec.width, 0
         case CausalLMHead() | MaskedLMHead():

@@ -215,7 +215,9 @@ class ModelSummary(Report, kind="model-summary", keys=SUMMARY_KEYS):
         return Table(["module", "taps"], rows, f"{heading}  (--taps lists each)", left=2, longest=400)
 
 
-def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[str]] | None = None) -> ModelSummary:
+def summary(
+    network: Node, *, tokens: int = 128, source: int | None = None, theirs: Callable[[str], list[str]] | None = None
+) -> ModelSummary:
     """Summarise a network: modules, parameters, and FLOPs of one forward pass over a text.
 
         a linear layer [out, in]     2 · in · out                      a token
@@ -226,17 +228,19 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
 
     An FLOP is one multiplication or one addition, so a multiply-add is 2. In a text of T tokens there are T · T pairs
     without a mask, T · (T + 1) / 2 if causal. Heads that read one token of a text count once a text; cross-attention
-    reads a memory of T tokens too.
+    of T tokens to a source of S has T · S pairs.
 
     Args:
         network: any tree of Nodes, on any device, meta included.
         tokens: T, the length of the text.
+        source: S, of an encoder-decoder the length of what its encoder reads; None = T.
         theirs: our parameter's name → its names in the checkpoint.
     Raises: ConfigError: `tokens` is below 1.
     Source: the count of Kaplan et al. 2020, section 2.1 (2 a parameter and token), with attention and without look-ups.
     """
     if tokens < 1:
         raise ConfigError(f"tokens is {tokens}; a text has at least 1")
+    sides = TextLengths(tokens, tokens if source is None else source)
     names: dict[int, str] = {}  # id of a parameter → the name that it is counted under
     tensors: list[TensorRow] = []
     for name, parameter in network.named_parameters():
@@ -251,7 +255,7 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
             shape = stored.rows, stored.columns
             tensors.append(TensorRow(name=name, theirs=file_names, shape=shape, dtype=f"int{stored.bits}"))
     return ModelSummary(
-        root=_module_node(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
+        root=_module_node(type(network).__name__, "", network, names, sides, Fraction(tokens)),
         tokens=tokens,
         active=active_parameters(network),
         tensors=tuple(tensors),
@@ -270,8 +274,20 @@ def active_parameters(network: nn.Module) -> int:
     return round(count_weights(network) - idle)
 
 
+class TextLengths(NamedTuple):
+    """Tokens that a module reads, and of an encoder-decoder what its encoder reads."""
+
+    tokens: int
+    source: int
+
+    def of(self, module: nn.Module, inner: str) -> TextLengths:
+        """Those of a submodule: the encoder reads the source, and keys and values of cross-attention are made of it."""
+        reads_source = inner == "kv" if isinstance(module, CrossAttention) else inner == "encoder"
+        return self._replace(tokens=self.source) if reads_source else self
+
+
 def _module_node(
-    name: str, path: str, module: nn.Module, names: dict[int, str], tokens: int, rows: Fraction
+    name: str, path: str, module: nn.Module, names: dict[int, str], sides: TextLengths, rows: Fraction
 ) -> ModuleNode:
     """The node of one module; `rows` is the number of vectors of a text that go through it, averaged over experts."""
     rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
@@ -293,9 +309,10 @@ def _module_node(
         weights.append(_levels_weight(module, path, names))
     children = []
     for inner, child in module.named_children():
-        inner_path, inner_rows = f"{path}.{inner}" if path else inner, rows * input_ratio(module, inner)
-        children.append(_module_node(inner, inner_path, child, names, tokens, inner_rows))
-    own_flops, formula = _own_flops(module, rows, tokens)
+        inner_path, inner_sides = f"{path}.{inner}" if path else inner, sides.of(module, inner)
+        inner_rows = rows * input_ratio(module, inner) * Fraction(inner_sides.tokens, sides.tokens)
+        children.append(_module_node(inner, inner_path, child, names, inner_sides, inner_rows))
+    own_flops, formula = _own_flops(module, rows, sides)
     return ModuleNode(
         name=name,
         kind=type(module).__name__,
@@ -343,7 +360,7 @@ def _strides(modules: list[nn.Module], kind: type[nn.Conv1d | nn.ConvTranspose1d
     return math.prod(layer.stride[0] for module in modules for layer in module.modules() if isinstance(layer, kind))
 
 
-def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:
+def _own_flops(module: nn.Module, rows: Fraction, sides: TextLengths) -> tuple[int, str]:
     """FLOPs of a module itself for one text, and the formula for one token."""
     if isinstance(module, nn.Linear):
         return round(
@@ -353,8 +370,10 @@ def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str
         weight = module.kernel if isinstance(module, Convolution) else module.weight
         return round(2 * weight.numel() * rows), " · ".join(map(str, (2, *weight.shape)))
     if isinstance(module, (Attention, CrossAttention)):
-        width, pairs = module.spec.heads * module.spec.E, _pairs(module.pattern, tokens)
-        return 4 * width * pairs, f"4 · {width} · {pairs / tokens:g} keys"
+        crosses = isinstance(module, CrossAttention)
+        pairs = sides.tokens * sides.source if crosses else _pairs(module.pattern, sides.tokens)
+        width = module.spec.heads * module.spec.E
+        return 4 * width * pairs, f"4 · {width} · {pairs / sides.tokens:g} keys"
     return 0, ""
 
 

@@ -64,7 +64,16 @@ def begins_word(text: str, start: int) -> bool:
 
 
 def generated_tokens(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
-    """Tokens that the model generated; each is decoded alone, since there is no text to align them with."""
+    """Tokens that the model generated, aligned with the text that they make.
+
+    Where the tokenizer would cut that text otherwise, each is decoded alone.
+    """
+    written = [token for token in ids if token not in tokenizer.special_ids]
+    text = tokenizer.decode(written)
+    encoding = tokenizer(text, add_special_tokens=False)
+    if encoding.rows[0].ids == written:
+        aligned = iter(tokens_of(tokenizer, encoding, [text]))
+        return [special_token(tokenizer, x) if x in tokenizer.special_ids else next(aligned) for x in ids]
     tokens = []
     for token in ids:
         if token in tokenizer.special_ids:

@@ -79,6 +79,21 @@ def test_the_lens_by_keyboard(tab: Tabs, speech: Look) -> None:
     assert one.state["r.cell"] == "3.13"
 
 
+def test_what_is_pinned_is_what_lens_and_attribution_tell_of(tab: Tabs, translation: Look, speech: Look) -> None:
+    for look, pinned, words in (
+        (translation, {"map": "cross", "q": 2, "k": 1}, "a"),
+        (speech, {"q": 4, "k": 1}, "she"),
+    ):
+        page = tab().goto(look, view="lens", **pinned)
+        page.locator(".lens-card h3").filter(has_text=re.compile(rf", after {words} {pinned['q']}$")).wait_for()
+        page.get_by_role("tab", name="Attribution").click()
+        page.get_by_role("heading", name=re.compile(f"^Why .+ after “{words}”$")).wait_for()
+        likely = page.get_by_role("group", name="Outputs").get_by_role("button")
+        assert likely.count() == 6 and likely.first.get_attribute("aria-pressed") == "true"
+        likely.nth(1).click()
+        page.get_by_role("group", name="Outputs").locator("button[aria-pressed=true]:nth-child(2)").wait_for()
+
+
 def test_words_and_heads_of_an_attribution(tab: Tabs, speech: Look, plays: Model) -> None:
     one = tab()
     page = one.goto(speech, view="attribution")

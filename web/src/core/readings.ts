@@ -54,7 +54,7 @@ export interface Part {
 }
 
 export interface Attribution {
-  target: { name: string; against: string | null; title: string; stream: string; position: number | null; score: number; probability: number };
+  target: { name: string; against: string | null; title: string; stream: string; position: number | null; score: number; probability: number; likely: [string, number][] };
   parts: Part[];
   remainder: number;
   baseline: string;

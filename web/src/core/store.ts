@@ -114,6 +114,7 @@ export class Store {
     if (!session || !before) return;
     const after = clampState({ ...before, ...change }, session);
     this.current.value = after;
+    if (after.view !== before.view) this.say(""); // what was said of the view before
     this.address(after.view === before.view ? "replaceState" : "pushState");
     if (after.map !== before.map) void this.load();
   }

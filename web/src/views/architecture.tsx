@@ -21,7 +21,7 @@ import { INK, ON_PAPER, shapesOf, SIZE } from "./quantisation/charts";
 /** A report as it travels: see inspect/architecture.py. */
 interface Part { name: string; path: string; depth: number; repeats: number; shape: string; parameters: number; bytes: number; flops: number; activations: number | null; weights: string[] }
 interface Weight { name: string; shape: number[]; stored: string; step: [number, number]; count: number; zeros: number; bad: number; mean: number | null; std: number | null; least: number | null; most: number | null; edges: number[]; counts: number[] }
-interface Architecture { model: string; tokens: number; finding: string; parts: Part[]; weight: Weight; tiles: Float32Array; height: number; width: number }
+interface Architecture { model: string; texts: string; finding: string; parts: Part[]; weight: Weight; tiles: Float32Array; height: number; width: number }
 
 const PICTURE = 900;
 const written = (x: number | null) => number(x ?? NaN);
@@ -83,7 +83,7 @@ function ArchitectureView(props: ViewProps) {
   );
 }
 
-function Tree({ shown: { parts, weight, tokens }, choose }: { shown: Architecture; choose(name: string): void }) {
+function Tree({ shown: { parts, weight, texts }, choose }: { shown: Architecture; choose(name: string): void }) {
   const [{ parameters, flops }] = parts;
   return (
     <section class="arch-card" aria-label="Modules">
@@ -111,7 +111,7 @@ function Tree({ shown: { parts, weight, tokens }, choose }: { shown: Architectur
           </tbody>
         </table>
       </div>
-      <p class="hint">Numbers below × N are those of one; bars are shares of the whole model, of all N. FLOPs and activations: of {count(tokens)} tokens; activations are what a training step keeps.</p>
+      <p class="hint">Numbers below × N are those of one; bars are shares of the whole model, of all N. FLOPs and activations: of {texts}; activations are what a training step keeps.</p>
     </section>
   );
 }

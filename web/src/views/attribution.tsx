@@ -79,13 +79,16 @@ function Found({ controller, found }: { controller: AttributionController; found
 /** What the model says, and what it could say: each can be explained. */
 function Answer({ controller }: { controller: AttributionController }) {
   const { session: { opening: { answer } }, transport } = controller.props;
-  if (!answer) return controller.found.value && <p class="found">{controller.finding()}</p>;
+  const found = controller.found.value;
+  if (!answer) return found && <p class="found">{controller.finding()}</p>;
   const state = controller.state.value;
+  const likely = found?.target.likely.map(([name, share]) => ({ name, share, target: name, at: found.target.position })) ?? [];
+  const choices = likely.length ? likely : answer.choices;
   return (
     <div class="lead">
-      <p>{controller.found.value ? controller.finding() : answer.sentence}</p>
+      <p>{found ? controller.finding() : answer.sentence}</p>
       <div class="findings" role="group" aria-label="Outputs">
-        {answer.choices.map(({ name, share, target, at }, index) => {
+        {choices.map(({ name, share, target, at }, index) => {
           const asked = { target, at: at === null ? "" : String(at) };
           const shown = state.target ? state.target === asked.target && state.at === asked.at : index === 0;
           return (

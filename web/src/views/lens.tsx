@@ -121,7 +121,7 @@ function Grid({ controller, lens }: { controller: LensController; lens: Lens }) 
   const first = labels ? 0 : controller.page.value * PAGE;
   const columns = Array.from({ length: Math.min(controller.width(lens) - first, labels ? lens.choices : PAGE) }, (_, at) => first + at);
   const pinned = controller.pinned.value;
-  const focus: Cell = pinned && columns.includes(pinned[1]) ? pinned : [lens.rows.length - 1, columns.at(-1) ?? 0];
+  const focus: Cell = pinned && columns.includes(pinned[1]) ? pinned : [lens.rows.length - 1, columns.includes(controller.usual(lens)) ? controller.usual(lens) : columns.at(-1) ?? 0];
   const heading = (column: number) => (labels ? lens.outputs.get(column) ?? String(column) : visible(lens.names[column]));
   const keys = (event: KeyboardEvent) => {
     if (event.key === "Escape" && pinned) {
@@ -163,7 +163,7 @@ function Grid({ controller, lens }: { controller: LensController; lens: Lens }) 
 
 /** The cell pointed at, in exact numbers; and its column through the layers. */
 function Numbers({ controller, lens }: { controller: LensController; lens: Lens }) {
-  const cell = controller.cell.value ?? [lens.rows.length - 1, lens.columns === "text" ? 0 : lens.names.length - 1];
+  const cell = controller.cell.value ?? [lens.rows.length - 1, controller.usual(lens)];
   const [row] = cell;
   const column = lens.columns === "text" ? 0 : cell[1];
   const at = row * lens.names.length + column;

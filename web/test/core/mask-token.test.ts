@@ -22,3 +22,11 @@ test("what is of no text cannot be hidden, nor where the model knows no mask", (
   assert.equal(masked(session, { ...token, span: null }), null);
   assert.equal(masked(pair(), token), null);
 });
+
+test("a token of the target is of the second text, where that was given", () => {
+  const translation = { ...session, streams: { source: [token], target: [{ ...token }] }, texts: ["𝒜 b", "𝒜 d"] };
+  const written = translation.streams.target[0];
+  assert.deepEqual(masked(translation, token), ["𝒜 [MASK]", "𝒜 d"]);
+  assert.deepEqual(masked(translation, written), ["𝒜 b", "𝒜 [MASK]"]);
+  assert.equal(masked({ ...translation, texts: ["𝒜 b"] }, written), null, "the model's own");
+});

@@ -15,12 +15,14 @@ from glassformer.inspect.tokens import Token, find_token
 from glassformer.models import Network
 from glassformer.reports.report import Record
 
+MOST_LIKELY = 6
+"""Outputs that are listed next to the one that is explained."""
 OUTSIDE = "O"
 """The label of a token that belongs to no entity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Record, keys=("name", "against", "title", "stream", "position", "score", "probability")):
+class Target(Record, keys=("name", "against", "title", "stream", "position", "score", "probability", "likely")):
     """An output whose making is asked for.
 
     score = logit of `choice` in `column`, less that of `against_choice` if there is one; of a span both start and end
@@ -31,6 +33,7 @@ class Target(Record, keys=("name", "against", "title", "stream", "position", "sc
     position: of the token where it is; None = the text as a whole
     score: its logit in this pass
     probability: among the choices of its column
+    likely: of a model over a vocabulary, the most likely outputs there, with their probabilities
     """
 
     name: str
@@ -42,6 +45,7 @@ class Target(Record, keys=("name", "against", "title", "stream", "position", "sc
     probability: float
     against_choice: int | None = None
     against: str | None = None
+    likely: tuple[tuple[str, float], ...] = ()
 
     @property
     def title(self) -> str:
@@ -86,7 +90,8 @@ class TargetRequest:
         if against == choice:
             raise DataError(f"target and against are both {table.name(choice)!r}; give two outputs")
         row = values[column]
-        probability = row.softmax(-1)[choice] if table.normalised else row[choice].sigmoid()
+        shares = row.softmax(-1) if table.normalised else row.sigmoid()
+        top = shares.topk(min(MOST_LIKELY, len(row))) if table.kind == "vocabulary" else None
         return Target(
             name=_quoted(table, choice),
             stream=table.stream,
@@ -94,9 +99,12 @@ class TargetRequest:
             position=None if table.columns == "text" else column,
             where=_where(table, column),
             score=float(row[choice] - (0 if against is None else row[against])),
-            probability=float(probability),
+            probability=float(shares[choice]),
             against_choice=against,
             against=None if against is None else _quoted(table, against),
+            likely=()
+            if top is None
+            else tuple((table.name(i), p) for p, i in zip(*(x.tolist() for x in top), strict=True)),
         )
 
     def _cell(self, table: OutputTable, logits: Tensor) -> tuple[int, int]:

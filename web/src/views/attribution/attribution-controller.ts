@@ -4,6 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
 import { type Attribution, type Part, type ReadingState, requestOf } from "../../core/readings";
 import { type Progress, type Token, UserError, type ViewProps } from "../../core/types";
+import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 
 /** A word: its tokens, and the sum over them. */
@@ -19,7 +20,7 @@ export class AttributionController {
   readonly progress: Signal<Progress | null> = signal(null);
   readonly problem: Signal<string | null> = signal(null);
   readonly state = computed(() => this.props.state.value.reading);
-  readonly request = computed(() => requestOf(this.state.value));
+  readonly request = computed(() => requestOf({ ...this.state.value, at: this.state.value.at || this.usual }));
   /** The head whose words are shown, where this model has it. */
   readonly head = computed(() => {
     const [head, found] = [this.state.value.head, this.found.value];
@@ -28,6 +29,20 @@ export class AttributionController {
   private running = new AbortController();
 
   constructor(readonly props: ViewProps) {}
+
+  /**
+   * The token where the output is read if none is named: of a model that writes, the one that is pinned in another view;
+   * of an encoder-decoder, the one that the page's answer is about.
+   */
+  get usual(): string {
+    const { session: { maps, model, opening, streams }, state, transport } = this.props;
+    const { map, query, reading } = state.value;
+    const stream = "target" in streams ? "target" : Object.keys(streams)[0];
+    const writes = model.predicts === "token" && maps.some((each) => each.causal && each.queries === stream && each.keys === stream);
+    if (!writes || reading.target) return "";
+    if (transport.host !== "page" && query !== null && mapOf(this.props.session, map).queries === stream) return String(query);
+    return "target" in streams ? String(opening.answer?.choices[0]?.at ?? "") : "";
+  }
 
   set(change: Partial<ReadingState>): void {
     this.props.set({ reading: { ...this.state.peek(), ...change } });

@@ -4,6 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
 import type { Lens, ReadingState } from "../../core/readings";
 import { type Progress, UserError, type ViewProps } from "../../core/types";
+import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 
 export type Cell = [row: number, column: number];
@@ -30,6 +31,14 @@ export class LensController {
   /** Columns of the grid: of a head with one output for the text, its labels. */
   width(lens: Lens): number {
     return lens.columns === "text" ? lens.choices : lens.names.length;
+  }
+
+  /** The column that is told about where no cell is pinned: of the token that is pinned in another view, or the last. */
+  usual(lens: Lens): number {
+    const { query, map } = this.props.state.value;
+    if (lens.columns === "text") return 0;
+    const here = lens.columns === "tokens" && query !== null && mapOf(this.props.session, map).queries === lens.stream;
+    return here ? query : lens.names.length - 1;
   }
 
   set(change: Partial<ReadingState>): void {
@@ -131,7 +140,7 @@ export class LensController {
   }
 
   finding(lens: Lens = this.lens.peek()!): string {
-    const column = lens.columns === "text" ? 0 : this.pinned.peek()?.[1] ?? lens.names.length - 1;
+    const column = lens.columns === "text" ? 0 : this.pinned.peek()?.[1] ?? this.usual(lens);
     const last = this.top(lens, [lens.rows.length - 1, column])[0];
     const where = lens.columns === "tokens" ? ` ${lens.causal ? "after" : "at"} “${visible(lens.names[column])}”` : "";
     return `From ${this.settled(lens, column) === 0 ? "the embedding" : lens.rows[this.settled(lens, column)]} on, the model would say “${visible(last.text)}”${where}: ${percent(Math.exp(last.logprob))} in the end.`;
