@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, findings, opening, told_at
+from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, explained_token, findings, opening
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from tests.inspect.passes import session_of
@@ -128,7 +128,7 @@ def test_a_link_of_cross_attention_says_what_the_decoder_writes_next() -> None:
     assert (first.short, first.query, first.key) == ("Katze ← kitten 92%", 2, 3)
     at_the_end = session([[looking(5, 5, (4, 2))]], "[s] eine rote Katze schläft", "[s] some purple kitten sleeps")
     assert findings(at_the_end)[0].sentence.endswith("“schläft” gives 92% of its attention to “purple”.")
-    assert (told_at(made, findings(made)), told_at(made, [])) == (2, None)
+    assert (explained_token(made, findings(made)), explained_token(made, [])) == (2, None)
 
 
 def test_links_are_of_two_different_whole_words_with_letters_enough() -> None:

@@ -87,9 +87,9 @@ def opening(session: Session) -> HeadFinding | None:
     return next(iter(findings(session)), None)
 
 
-def told_at(session: Session, found: Sequence[HeadFinding]) -> int | None:
+def explained_token(session: Session, findings: Sequence[HeadFinding]) -> int | None:
     """Of an encoder-decoder, the token that the first finding is about: the next one is to be explained. Else None."""
-    first = next(iter(found), None)
+    first = next(iter(findings), None)
     crosses = first is not None and session.maps[first.map].queries != session.maps[first.map].keys
     return first.query if first is not None and crosses else None
 
