@@ -160,7 +160,11 @@ def _page(jobs: ViewJobs) -> Endpoint:
         else:
             assert wanted.w is not None and wanted.node is not None
             stored = traces.get(wanted.w)
-            id, page = stored.id, await run_in_threadpool(generation_page, runs, stored, wanted.node)
+            if runs.factory.lesson is None:
+                id, page = stored.id, await run_in_threadpool(generation_page, runs, stored, wanted.node)
+            else:  # which is about the prompt
+                run = runs.begin((stored.trace.prompt,))
+                id, page = stored.id, await run_in_threadpool(_session_page, jobs, run, stored)
         name = f"glassformer-{id[:8]}.html"
         return StreamingResponse(
             http.logged(page.parts()),
@@ -171,15 +175,19 @@ def _page(jobs: ViewJobs) -> Endpoint:
     return endpoint
 
 
-def _session_page(jobs: ViewJobs, run: SessionRun) -> StandalonePage:
-    """The page of a session, with the map of embeddings, the views that took time, and the similarity of its texts."""
+def _session_page(jobs: ViewJobs, run: SessionRun, written: StoredTrace | None = None) -> StandalonePage:
+    """The page of a session, with the map of embeddings, the views that took time, and the similarity of its texts; of
+    a lesson also what its steps show, and the text that was written.
+    """
     runs, corpus = jobs.runs, jobs.maps.corpus
-    shown, generated = lesson_views(jobs.scene(run.id))
+    run.result()
+    shown, generated = lesson_views(jobs.scene(run.id), written)
     readings = {each.key: each for each in [*similarity_readings(runs, run.texts), *shown, *run.readings.values()]}
     return StandalonePage(
         run.result(),
         runs.facts,
         run.texts,
+        start="" if runs.factory.lesson is None else "v=1&tour=1",
         generated=generated,
         readings=list(readings.values()),
         corpus=corpus,

@@ -32,9 +32,13 @@ UNASKED = {"sweep": {"kind": "heads", "mode": "zero"}}
 """Fields that a page chooses where its address does not name them."""
 
 
-def lesson_views(scene: Scene) -> tuple[list[Reading], tuple[StoredTrace, int] | None]:
+def lesson_views(
+    scene: Scene, written: StoredTrace | None = None
+) -> tuple[list[Reading], tuple[StoredTrace, int] | None]:
     """What the views of a lesson's steps show.
 
+    Args:
+        written: the text that was written already; None = where a step shows how, one is
     Returns: readings, and a text with the node of its prompt where a step shows how one is written; nothing where the
         page plays its own tour.
     Raises: DataError: as `tell`, or a text too long to be continued.
@@ -48,6 +52,8 @@ def lesson_views(scene: Scene) -> tuple[list[Reading], tuple[StoredTrace, int] |
     for name, request in asked.values():
         with suppress(DataError):  # such as no gap to fill: the view says so, here and in the page
             readings.append(Reading(name, fields_of(request), VIEWS[name].frame(name, scene, request)))
+    if written is not None:
+        return readings, (written, 0)
     if all(pairs["view"] != "generate" for pairs in addresses):
         return readings, None
     stored = scene.traces.begin(scene.run.texts[0], {})

@@ -35,7 +35,7 @@ from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token, find_token
-from glassformer.reports.page import check_html_path, command_line
+from glassformer.reports.page import check_html_path, command_line, shown_path
 from glassformer.reports.report import Display, InNotebook, LivePage
 from glassformer.reports.table import Table, byte_amount
 
@@ -63,7 +63,7 @@ def look(
         start.check_saved()
     if lesson is not None:
         factory, texts, start = _with_lesson(factory, texts, start, lesson)
-    page = Look(SessionRuns(factory), _text_list(texts), start)
+    page = Look(SessionRuns(factory), _text_list(texts), start, lesson=None if lesson is None else str(lesson))
     if lesson is not None:
         tell(page.session, factory.facts, factory.lesson)  # an error of a step is early
     if html is not None:
@@ -192,8 +192,10 @@ class Look(LocalPage, InNotebook):
         *,
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
+        lesson: str | None = None,
     ) -> None:
         super().__init__()
+        self._lesson = lesson
         self.explorer = Explorer(runs)
         self.explorer.maps.corpus, self._projections = corpus, dict(projections or {})
         self.texts = tuple(texts)
@@ -384,6 +386,8 @@ class Look(LocalPage, InNotebook):
         """The call that shows this page in a notebook."""
         start = self.start
         texts = self.texts[0] if len(self.texts) == 1 else list(self.texts)
+        if self._lesson is not None:
+            return f"model.look({texts!r}, lesson={shown_path(self._lesson)!r})"
         given = {name: getattr(start, name) for name in ("view", "layer", "heads", "query", "key", "theme", "options")}
         arguments = [f"{name}={value!r}" for name, value in given.items() if value is not None]
         return f"model.look({', '.join([repr(texts), *arguments])})"

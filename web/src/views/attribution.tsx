@@ -128,8 +128,11 @@ function Controls({ controller }: { controller: AttributionController }) {
 function Waiting({ controller }: { controller: AttributionController }) {
   const progress = controller.progress.value;
   if (controller.problem.value) return <p class="reading-problem" role="alert"><Told text={controller.problem.value} /></p>;
+  if (controller.stopped.value) {
+    return <p class="reading-waiting" role="status">Stopped. <button onClick={() => void controller.load()}>Explain it after all</button></p>;
+  }
   if (!progress) return null;
-  return <p class="reading-waiting" role="status">Computing gradients… <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /></p>;
+  return <p class="reading-waiting" role="status">Computing gradients{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
 }
 
 const METHOD_NAMES: Record<Method, string> = { integrated: "integrated gradients", gradient: "gradient × input" };

@@ -19,6 +19,8 @@ export class AttributionController {
   readonly found: Signal<Attribution | null> = signal(null);
   readonly progress: Signal<Progress | null> = signal(null);
   readonly problem: Signal<string | null> = signal(null);
+  /** The reader has stopped it. */
+  readonly stopped: Signal<boolean> = signal(false);
   readonly state = computed(() => this.props.state.value.reading);
   readonly request = computed(() => requestOf({ ...this.state.value, at: this.state.value.at || this.usual }));
   /** The head whose words are shown, where this model has it. */
@@ -52,6 +54,7 @@ export class AttributionController {
     this.stop();
     const { signal } = (this.running = new AbortController());
     this.problem.value = null;
+    this.stopped.value = false;
     this.progress.value = { done: 0, of: 0 };
     try {
       const found = await views.attribution(this.props.transport, this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
@@ -65,6 +68,12 @@ export class AttributionController {
     } finally {
       if (!signal.aborted) this.progress.value = null;
     }
+  }
+
+  /** Stop as the reader asks. */
+  interrupt(): void {
+    this.stop();
+    this.stopped.value = true;
   }
 
   stop(): void {
