@@ -206,6 +206,7 @@ def test_a_lesson_is_a_way_to_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     look = model.look(lesson="generation")
     assert list(look.texts) == ["ROMEO: I will"] and look.start.tour == 1
     assert tell(look.session, model_facts(model), look.explorer.runs.factory.lesson).lesson.startswith("Generation")
+    assert look._python() == "model.look('ROMEO: I will', lesson='generation')"
     other = model.look("JULIET: good", lesson="attention")  # of another model, on a text of one's own
     assert other.texts == ("JULIET: good",) and other.explorer.runs.factory.lesson.steps[0].layer is None
     for asked, message in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.scene import Scene
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.files.schema import parse
+from tests.explorer.client import Client
 from tests.explorer.reader import Reader
 
 pytestmark = pytest.mark.usefixtures("page_files")
@@ -56,6 +58,24 @@ def test_a_lesson_on_generation_holds_a_text_and_the_pass_of_its_prompt() -> Non
     session = page.json("session")
     assert session["texts"] == ["ROMEO: I will"] and session["generated"]["node"] == 0
     assert page.json("trace")["ready"]["count"] == 40
+
+
+def test_a_page_from_the_share_menu_holds_the_lesson_and_the_text_that_was_written() -> None:
+    step = {"title": "-", "text": "-", "view": "patch"}
+    lesson = parse(Lesson, {"title": "Mine", "texts": ["ROMEO: I will"], "steps": [step, {**step, "view": "generate"}]})
+    with looking(lesson, "shakespeare", "ROMEO: I will") as look:
+        look.serve()
+        client = Client(look)
+        body = json.dumps({"prompt": None, "options": {"max_new_tokens": 3}}).encode()
+        written = client.ask("/api/write", method="POST", body=body).body.splitlines()
+        address = f"/api/page?w={json.loads(written[0])['trace']['id']}&node=3"
+        page = Reader(client.ask(address).body.decode())
+        of_the_text = Reader(client.ask(f"/api/page?s={client.session()['id']}").body.decode())
+    for saved, tokens in ((page, 3), (of_the_text, 40)):
+        session = saved.json("session")
+        assert session["texts"] == ["ROMEO: I will"] and session["start"] == "v=1&tour=1"
+        assert {"sweep", "tour"} <= {each["view"] for each in session["readings"]}
+        assert saved.json("trace")["ready"]["count"] == tokens
 
 
 def test_what_cannot_be_computed_of_a_text_leaves_its_step_to_say_so() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
 import glassformer
+from glassformer.explorer import readings
 from glassformer.explorer.look import Look
+from glassformer.inspect.session import Progress, Session
 from glassformer.model import Model
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
@@ -92,6 +96,29 @@ def test_what_is_pinned_is_what_lens_and_attribution_tell_of(tab: Tabs, translat
         assert likely.count() == 6 and likely.first.get_attribute("aria-pressed") == "true"
         likely.nth(1).click()
         page.get_by_role("group", name="Outputs").locator("button[aria-pressed=true]:nth-child(2)").wait_for()
+
+
+def test_an_attribution_counts_its_gradients_and_can_be_stopped(
+    tab: Tabs, speech: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = Event(), Event()
+    plain = readings.attribution
+
+    def slow(session: Session, *, progress: Progress, **request: Any) -> bytes:
+        progress(12, 16)
+        begun.set()
+        assert go_on.wait(60)
+        return plain(session, progress=progress, **request)
+
+    monkeypatch.setattr(readings, "attribution", slow)
+    page = tab().goto(speech, **{"view": "attribution", "r.target": " of", "r.at": 3})
+    assert begun.wait(60)
+    page.get_by_role("status").filter(has_text="Computing gradients: 12 of 16").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("status").filter(has_text="Stopped.").wait_for()
+    go_on.set()
+    page.get_by_role("button", name="Explain it after all").click()
+    page.get_by_role("heading", name="Why “of”").wait_for()
 
 
 def test_words_and_heads_of_an_attribution(tab: Tabs, speech: Look, plays: Model) -> None:
