@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from glassformer_guitar.clips import GuitarOptions, GuitarRows
 
 from glassformer.data.rows import write_rows
@@ -14,9 +15,11 @@ from glassformer.data.store import ExampleStore
 from glassformer.data.versions import write_version
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.review import write_sheet
+from glassformer.export import export_folder, export_gguf
 from glassformer.files.atomic import atomic_file, write_json
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.model import Model, load
+from glassformer.models import FAMILIES
 from glassformer.ngram.arpa import write_arpa
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
@@ -26,6 +29,12 @@ from tests.full_disk import full_disk
 
 Write = Callable[[Path], object]
 LIMIT = 3_000
+
+
+def encoder() -> Model:
+    """Larger than the limit, and exported in seconds."""
+    torch.manual_seed(0)
+    return Model.from_config(FAMILIES["bert"].tiny, task="feature-extraction").eval()
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +94,17 @@ def test_nothing_is_left_half_written(tmp_path: Path, kind: str) -> None:
     check(tmp_path / "out", WRITERS[kind])
 
 
-@pytest.mark.parametrize("kind", ["model", "tokenizer", "standalone page"])
+@pytest.mark.parametrize(
+    "kind", ["model", "tokenizer", "standalone page", pytest.param("ONNX", marks=pytest.mark.soak), "PT2", "GGUF"]
+)
 def test_nothing_of_a_model_is_left_half_written(tmp_path: Path, model: Model, kind: str) -> None:
     writers: dict[str, Write] = {
         "model": lambda path: model.save_pretrained(path / "model"),
         "tokenizer": lambda path: model.tokenizer.save(path / "tokenizer"),
         "standalone page": lambda path: model.look("time flies", html=path / "page.html"),
+        "ONNX": lambda path: export_folder(encoder(), path / "onnx", "onnx"),
+        "PT2": lambda path: export_folder(encoder(), path / "pt2", "pt2"),
+        "GGUF": lambda path: export_gguf(model, path / "gguf"),
     }
     check(tmp_path / "out", writers[kind])
 

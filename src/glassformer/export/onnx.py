@@ -257,8 +257,30 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
+class _LateErrors(io.FileIO):
+    """A file that keeps its first error for later: one within torch's writer of archives ends the process."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while self.error is None and rest:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+
+def _save_pt2(program: ExportedProgram, path: Path) -> None:
+    with _LateErrors(path, "wb") as file:
+        torch.export.save(program, file)
+    if file.error is not None:
+        raise file.error
+
+
 FORMATS: Mapping[str, tuple[str, tuple[str, ...], Callable[[ExportedProgram, Path], None]]] = {
     "onnx": (".onnx", ("onnx", "onnxscript"), _save_onnx),
-    "pt2": (".pt2", (), lambda program, path: torch.export.save(program, path)),
+    "pt2": (".pt2", (), _save_pt2),
 }
 """Format → the ending of its files, the packages it needs, and what writes one."""

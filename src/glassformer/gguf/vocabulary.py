@@ -17,7 +17,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.files.atomic import write_json
+from glassformer.files.atomic import disk_errors, write_json, write_text
 from glassformer.gguf.header import GGUFHeader
 from glassformer.text.sentencepiece import merges_from_pieces
 from glassformer.text.sentencepiece_model import CONTROL, UNKNOWN, USER_DEFINED, VocabularyPiece
@@ -118,8 +118,9 @@ def write_tokenizer(header: GGUFHeader, folder: Path) -> None:
         )
     if isinstance(template := header.metadata.get("tokenizer.chat_template"), str):
         settings["chat_template"] = template
-    engine.save(str(folder / "tokenizer.json"))
-    write_json(folder / "tokenizer_config.json", settings)
+    with disk_errors(folder / "tokenizer.json", DataError):
+        write_text(folder / "tokenizer.json", engine.to_str())
+        write_json(folder / "tokenizer_config.json", settings)
 
 
 def _byte_level(header: GGUFHeader, ids: dict[str, int], kinds: list[int]) -> Tokenizer:
