@@ -133,7 +133,7 @@ def text_of(model: Any, tokens: int) -> str:
 WATCH = """
 window.painted = [];      // when the n-th thumbnail had its picture, in ms since the page was asked for
 const look = () => {
-  const there = document.querySelectorAll("canvas.thumbnail:not([data-empty])").length;
+  const there = Number(document.querySelector(".head-canvas")?.dataset.painted ?? 0);
   while (window.painted.length < there) window.painted.push(performance.now());
   requestAnimationFrame(look);
 };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ PATIENCE = 60_000
 
 VIEW_READY = {
     "model": "!document.querySelector('.model-view canvas[data-empty]')"
-    " && document.querySelectorAll('.model-view [data-cell] canvas').length > 0",
+    " && document.querySelectorAll('.model-view [data-cell]').length > 0",
     "head": "/^[1-9]/.test(document.querySelector('.head-status')?.innerText ?? '')"
     " && !document.querySelector('.head-stage[data-stale]')",
     "matrix": "document.querySelector('.matrix-strongest li') !== null",
@@ -32,6 +32,21 @@ VIEW_READY = {
 
 PIXELS = "new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)"
 """Of a canvas c: one number a pixel."""
+
+CELL = """(cell, height, width) => {  // the pixels in the middle of each square of a thumbnail
+    const canvas = cell.closest("[role=grid], .head-list").querySelector(":scope > canvas");
+    const [box, all] = [cell.firstElementChild.getBoundingClientRect(), canvas.getBoundingClientRect()];
+    const [x, y, ratio] = [box.left - all.left, box.top - all.top, canvas.width / all.width];
+    const edge = (at, size) => [Math.round(at * ratio), Math.round((at + size) * ratio)];
+    const [[left, right], [top, bottom]] = [edge(x, box.width), edge(y, box.height)];
+    const image = canvas.getContext("2d").getImageData(left, top, right - left, bottom - top);
+    const pixels = new Uint32Array(image.data.buffer);
+    const middle = (at, of, size) => Math.floor((at + 0.5) * size / of);
+    return Array.from({ length: height * width }, (_, i) => pixels[
+        middle(Math.floor(i / width), height, image.height) * image.width + middle(i % width, width, image.width)
+    ]);
+}"""
+"""Of a cell of a grid of heads: its thumbnail on the canvas that all of them share, one number a pixel."""
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 """Pixels by which the page is wider than the screen."""
@@ -52,6 +67,13 @@ document.querySelector('[data-packed]') === null
     .every((each) => document.getElementById(each.dataset.report).childElementCount > 0)
 """
 """Whether a page has unpacked its program, and has drawn its reports."""
+
+
+def darkest(pixels: Sequence[int]) -> int:
+    """The place of the darkest pixel, which is the strongest on a light page. Raises: AssertionError: one is clear."""
+    assert all(pixel >> 24 == 255 for pixel in pixels)
+    sums = [(pixel & 255) + (pixel >> 8 & 255) + (pixel >> 16 & 255) for pixel in pixels]
+    return sums.index(min(sums))
 
 
 class Tab:
@@ -175,19 +197,12 @@ class Tab:
         """Wait until a canvas has at least so many colours; it is drawn a frame after its numbers are there."""
         self.until(f"(c => c && c.width && new Set({PIXELS}).size >= {colours})(document.querySelector(x))", selector)
 
-    def strongest(self, selector: str) -> list[int]:
-        """The strongest pixel of each canvas, by its place; -1 where a pixel is clear. On a light page: the darkest."""
-        values: list[int] = self.page.eval_on_selector_all(
-            selector,
-            f"""canvases => canvases.map((c) => {{
-                const pixels = {PIXELS};
-                if (!pixels.every((pixel) => pixel >>> 24 === 255)) return -1;
-                const sum = (pixel) => (pixel & 255) + ((pixel >> 8) & 255) + ((pixel >> 16) & 255);
-                const sums = Array.from(pixels, sum);
-                return sums.indexOf(Math.min(...sums));
-            }})""",
+    def thumbnails(self, shape: Sequence[int], cells: str = ".model-view [data-cell]") -> list[list[int]]:
+        """The pixels of each head's thumbnail, of a height and width; it is drawn larger than that."""
+        pixels: list[list[int]] = self.page.eval_on_selector_all(
+            cells, f"(cells, [height, width]) => cells.map((cell) => ({CELL})(cell, height, width))", list(shape)
         )
-        return values
+        return pixels
 
     @contextmanager
     def frames(self, kind: str) -> Iterator[list[BinaryFrame]]:

@@ -1,8 +1,7 @@
-/** Grid cell of one attention head: hover or focus previews it, click or Enter opens it, with Shift adds it. */
+/** Grid cell of one attention head, above its thumbnail: hover or focus previews it, click or Enter opens it, with Shift adds it. */
 
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import type { Overview, State } from "../core/types";
-import { Thumbnail } from "./thumbnail";
 import { headName } from "./head-stats";
 
 /** What cells do; one object for as long as they are on screen, so that a cell is drawn again only when it changes itself. */
@@ -36,7 +35,7 @@ export function HeadCell({ layer, head, overview, role, state, focus, actions }:
   const choose = (event: MouseEvent | KeyboardEvent) => (event.shiftKey ? actions.add : actions.open)(layer, head);
   return (
     <div
-      class="cell" role={role} data-cell tabIndex={tab} data-here={here} aria-selected={chosen} title={headName(layer, head)}
+      class="cell" role={role} data-cell={`${layer}.${head}`} data-empty={overview ? undefined : ""} tabIndex={tab} data-here={here} aria-selected={chosen} title={headName(layer, head)}
       aria-label={`${headName(layer, head)}: ${overview?.summaries[head] ?? "on its way"}`}
       onPointerEnter={point} onFocus={point} onClick={choose}
       onKeyDown={(event) => {
@@ -45,7 +44,7 @@ export function HeadCell({ layer, head, overview, role, state, focus, actions }:
         choose(event);
       }}
     >
-      <Thumbnail overview={overview} head={head} />
+      <i aria-hidden="true" />
     </div>
   );
 }

@@ -5,6 +5,7 @@ import { useMemo } from "preact/hooks";
 import { mapOf } from "../core/url-state";
 import { overviewKey, type Store } from "../core/store";
 import type { AttentionMap, Session } from "../core/types";
+import { HeadCanvas } from "./head-canvas";
 import { type HeadActions, HeadCell, withHead } from "./head-cell";
 import { Icon } from "./icons";
 import { moveFocus } from "./roving-tabindex";
@@ -42,6 +43,7 @@ function Grid({ store, map, actions }: { store: Store; map: AttentionMap; action
   const overviews = store.overviews.value;
   return (
     <div class="heads" role="grid" aria-label="All heads: rows are layers, columns are heads" onKeyDown={moveFocus}>
+      <HeadCanvas overviewOf={(layer) => overviews.get(overviewKey(map.name, layer))} />
       {Array.from({ length: map.layers }, (_, layer) => (
         <div role="row" key={layer}>
           <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>

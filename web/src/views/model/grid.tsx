@@ -2,6 +2,7 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { AttentionMap, State } from "../../core/types";
+import { HeadCanvas } from "../../ui/head-canvas";
 import { type HeadActions, HeadCell } from "../../ui/head-cell";
 import { moveFocus } from "../../ui/roving-tabindex";
 import type { Head } from "./heads";
@@ -21,6 +22,7 @@ export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionM
   return (
     <div class="grid-frame">
       <div class="head-grid" role="grid" aria-label={`${map.title}: rows are layers, columns are heads`} style={{ "--heads": map.heads, "--layers": map.layers }} onKeyDown={moveFocus}>
+        <HeadCanvas overviewOf={(layer) => heads[layer * map.heads]?.overview} />
         <div role="row" class="heading">
           <span role="columnheader">layer</span>
           {columns.map((head) => <span role="columnheader" key={head} aria-label={`head ${head}`}>{head === 0 && map.heads <= ROOMY ? <><i>head </i>0</> : head}</span>)}

@@ -50,10 +50,10 @@ export function Sweep({ controller, probs }: { controller: NeuronController; pro
   const { key } = controller.props.state.value;
   useLayoutEffect(() => {
     const box = canvas.current!;
-    const paint = () => {
+    const paint = (width: number, height: number) => {
       const density = window.devicePixelRatio || 1;
-      box.width = Math.round(box.clientWidth * density);
-      box.height = Math.round(box.clientHeight * density);
+      box.width = Math.round(width * density);
+      box.height = Math.round(height * density);
       const pen = box.getContext("2d")!;
       const style = getComputedStyle(box);
       const most = Math.max(...probs) || 1;
@@ -64,8 +64,7 @@ export function Sweep({ controller, probs }: { controller: NeuronController; pro
         pen.fillRect((i * box.width) / probs.length, box.height - high, wide, high);
       });
     };
-    paint();
-    const watch = new ResizeObserver(paint);
+    const watch = new ResizeObserver(([{ contentRect }]) => paint(contentRect.width, contentRect.height));
     watch.observe(box);
     return () => watch.disconnect();
   }, [probs, dark]);

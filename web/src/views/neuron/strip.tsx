@@ -57,9 +57,9 @@ export function Strip({ values, limit, dark, over }: StripProps) {
   const height = heightOf(values.length);
   useLayoutEffect(() => {
     const box = canvas.current!;
-    const paint = () => {
+    const paint = (width: number) => {
       const density = window.devicePixelRatio || 1;
-      const wide = Math.round(box.clientWidth * density);
+      const wide = Math.round(width * density);
       if (wide === 0) return;
       box.width = wide;
       box.height = Math.round(height * density);
@@ -69,8 +69,8 @@ export function Strip({ values, limit, dark, over }: StripProps) {
         pen.fillRect(rect.x, rect.y, rect.width, rect.height);
       }
     };
-    paint();
-    const watch = new ResizeObserver(paint);
+    // It reports the size in the frame to come; a hundred strips that asked for theirs would lay the page out a hundred times.
+    const watch = new ResizeObserver(([{ contentRect }]) => paint(contentRect.width));
     watch.observe(box);
     return () => watch.disconnect();
   }, [values, limit, dark, height]);
