@@ -11,7 +11,7 @@ import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, RowLabel, Session, State } from "./types";
 
 export const VERSION = "1";
-export const SORTS = ["layer", "kind", "entropy_bits", "previous", "first", "special", "distance"] as const;
+export const SORTS = ["layer", "kind", "alike", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max", "weights", "written"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
 

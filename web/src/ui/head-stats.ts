@@ -26,6 +26,7 @@ export const STATS: readonly Stat[] = [
 export const ORDERS: readonly { name: string; words: string; ascending: boolean }[] = [
   { name: "layer", words: "by layer", ascending: true },
   { name: "kind", words: "by what they do", ascending: true },
+  { name: "alike", words: "by similar maps", ascending: true },
   { name: "entropy_bits", words: "sharpest first", ascending: true },
   { name: "previous", words: "previous token", ascending: false },
   { name: "first", words: "first token", ascending: false },

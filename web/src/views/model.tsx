@@ -12,8 +12,8 @@ import { Intro } from "../ui/intro";
 import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
-import { existing, type Head, heads, ordered } from "./model/heads";
-import { HeadKinds, HeadList } from "./model/list";
+import { byAlike, existing, type Head, heads, ordered } from "./model/heads";
+import { HeadKinds, HeadsAlike, HeadList } from "./model/list";
 import { Preview } from "./model/preview";
 import { HeadTable } from "./model/table";
 import type { ViewModule } from "../ui/view-module";
@@ -39,7 +39,11 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
   const focus = useComputed<[number, number]>(() => pointed.value ?? [state.value.layers[0], state.value.heads[0]]);
 
   const all = useMemo(() => heads(map, overviews.value), [map, overviews.value]);
-  const list = useMemo(() => (sort === "layer" ? existing(all) : ordered(existing(all), sort)), [all, sort]);
+  const clusters = useMemo(() => (sort === "alike" ? byAlike(existing(all)) : null), [all, sort]);
+  const list = useMemo(() => {
+    if (clusters) return [...clusters.groups.flatMap((group) => group.heads), ...clusters.alone];
+    return sort === "layer" || sort === "alike" ? existing(all) : ordered(existing(all), sort);
+  }, [all, sort, clusters]);
   useEffect(() => {
     exports(modelExports(session, map, list, sort));
     return () => exports(null);
@@ -80,6 +84,10 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
             <HeadGrid map={map} heads={all} {...shown} />
           ) : sort === "kind" ? (
             <HeadKinds heads={list} {...shown} />
+          ) : clusters ? (
+            <HeadsAlike clusters={clusters} {...shown} />
+          ) : sort === "alike" ? (
+            <p class="hint" role="status">The maps are compared when all have come.</p>
           ) : (
             <HeadList heads={list} sort={sort} {...shown} />
           )}

@@ -1,6 +1,7 @@
 /** List of the heads of an attention map, sorted by a statistic. */
 
 import type { AttentionMap, Overview } from "../../core/types";
+import { ALIKE, groups, similarities } from "../../core/clusters";
 import { overviewKey } from "../../core/store";
 import { ORDERS } from "../../ui/head-stats";
 
@@ -38,6 +39,37 @@ export function byKind(all: readonly Head[]): [kind: string, heads: Head[]][] {
   }
   const value = (one: Head) => kindOf(one)?.[1] ?? 0;
   return [...kinds].map(([kind, heads]): [string, Head[]] => [kind, heads.sort((a, b) => value(b) - value(a))]).sort((a, b) => a[1].length - b[1].length);
+}
+
+/** Heads whose maps look alike: those that are nearest to all others of the group first. */
+export interface Alike {
+  heads: Head[];
+  /** Similarity of each to the first. */
+  similar: number[];
+}
+
+export interface Clusters {
+  /** The largest first. */
+  groups: Alike[];
+  /** Heads that are like no other. */
+  alone: Head[];
+}
+
+/** Heads by the similarity of their maps; null until all their overviews have come. */
+export function byAlike(all: readonly Head[]): Clusters | null {
+  if (!all.every(({ overview }) => overview)) return null;
+  const n = all.length;
+  const similar = similarities(all);
+  const found = groups(similar, n, ALIKE);
+  const typical = (members: number[]): Alike => {
+    const sum = (a: number) => members.reduce((total, b) => total + similar[a * n + b], 0);
+    const first = members.reduce((best, at) => (sum(at) > sum(best) ? at : best));
+    const order = [...members].sort((a, b) => similar[first * n + b] - similar[first * n + a] || a - b);
+    return { heads: order.map((at) => all[at]), similar: order.map((at) => similar[first * n + at]) };
+  };
+  const several = found.filter((members) => members.length > 1).map(typical);
+  const alone = found.filter((members) => members.length === 1).map(([at]) => at).sort((a, b) => a - b);
+  return { groups: several.sort((a, b) => b.heads.length - a.heads.length), alone: alone.map((at) => all[at]) };
 }
 
 /** Heads by a statistic; those not known yet come last, equals keep the order of depth. */
