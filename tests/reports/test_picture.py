@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from glassformer.core import AttentionPattern
+from glassformer.reports.drawing import CROSS, length_of
 from glassformer.reports.heat_map import HeatMap
 from glassformer.reports.picture import CELL, image
 
@@ -25,7 +26,7 @@ def drawn(html: str) -> ElementTree.Element:
 
 def squares(svg: ElementTree.Element) -> list[str]:
     """The paths of its colours: all that are filled with one."""
-    return [each.get("d", "") for each in svg.iter(f"{NAME}path") if (each.get("fill") or "").startswith("rgb")]
+    return [each.get("d", "") for each in svg.iter(f"{NAME}path") if (each.get("fill") or "none") != "none"]
 
 
 def test_a_mask_has_a_square_wherever_it_allows() -> None:
@@ -45,12 +46,21 @@ def test_nan_is_crossed_out_and_has_no_colour() -> None:
     values[1, 3] = float("nan")
     svg = drawn(HeatMap(values)._repr_html_())
     [path] = squares(svg)
-    [crosses] = [each.get("d", "") for each in svg.iter(f"{NAME}path") if each.get("stroke") == "#999"]
+    [crosses] = [each.get("d", "") for each in svg.iter(f"{NAME}path") if each.get("stroke") == CROSS]
     assert path.count("M") == 39 and crosses.count("M") == 1
 
 
 def test_names_and_numbers_are_text_whatever_they_are() -> None:
     html = HeatMap(np.array([[-1.0, 0.5]]), ["<script>alert()</script>"], ["]]>&\x1b\ud800", "b"])._repr_html_()
     texts = [each.text for each in drawn(html).iter(f"{NAME}text")]
-    assert texts == ["<script>alert()…", "-1", "0.5", "]]>&\\x1b\\ud800", "b"]
+    assert texts == ["]]>&\\x1b\\ud800", "b", "<script>alert()…", "-1", "0.5"]
     assert "<script" not in html and image("<svg/>", '"<i>').startswith('<img alt="&quot;&lt;i&gt;" src="data:')
+
+
+def test_numbers_are_legible_and_have_room() -> None:
+    values = np.array([[-0.1234, 0.5678, 1.0], [0.0, -1.0, 0.25]])
+    svg = drawn(HeatMap(values, caption="differences")._repr_html_())
+    [*names, darkest] = sorted({each.get("fill", "") for each in svg.iter(f"{NAME}text")})
+    assert darkest == "#ffffff" and len(names) == 2, "white on the strongest colour alone"
+    [box] = {m for path in squares(svg) for m in re.findall(r"h(\d+)v", path)}
+    assert float(box) >= max(length_of(each.text or "", 11) for each in svg.iter(f"{NAME}text"))

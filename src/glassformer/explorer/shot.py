@@ -21,7 +21,7 @@ from glassformer.explorer.look import InitialView, Look, token_of
 from glassformer.explorer.options import LookOptions
 from glassformer.inspect.opening import HeadFinding, findings
 from glassformer.inspect.session import Session
-from glassformer.reports.drawing import Drawing, blue, length_of, photograph, wrapped, write_drawing
+from glassformer.reports.drawing import Drawing, blue, length_of, matrix, photograph, wrapped, write_drawing
 
 VIEWS = ("head", "matrix")
 """Views that are drawn here."""
@@ -232,36 +232,15 @@ def matrix_drawing(
     about, probs = session.maps[heads[0][0]], _probs(session, heads[0])
     rows, columns = _names(session, about.queries), _names(session, about.keys)
     cell = min(max(560 / max(len(rows), len(columns)), 6), 38)
-    aside, above = (max(length_of(text) for text in texts) + 12 for texts in (rows, columns))
-    sentence, top = _sentence(session, heads[:1], finding), MARGIN + 40
-    width = max(2 * MARGIN + aside + cell * len(columns), length_of(sentence, 16) + 2 * MARGIN)
-    drawing = Drawing(round(width), round(top + above + cell * len(rows) + MARGIN + 22), PAPER)
+    shares = probs.tolist()
+    numbers = [[f"{100 * x:.0f}" if x >= 0.01 else "" for x in row] for row in shares] if cell >= 30 else None
+    fills = [[blue(x) for x in row] for row in shares]
+    inner = matrix(rows, columns, fills, numbers, cell=(cell, cell), gap=0.5, strong=query)
+    sentence, top = _sentence(session, heads[:1], finding), MARGIN + 32
+    width = max(2 * MARGIN + inner.width, length_of(sentence, 16) + 2 * MARGIN)
+    drawing = Drawing(round(width), round(top + inner.height + MARGIN + 22), PAPER)
     drawing.text(MARGIN, MARGIN + 6, sentence, size=16, strong=True)
-    x0, y0 = MARGIN + aside, top + above
-    for j, text in enumerate(columns):
-        drawing.text(x0 + cell * (j + 0.5), y0 - 8, text, size=min(13, cell), colour=INK_2, upwards=True)
-    for i, row in enumerate(probs.tolist()):
-        strong = query == i
-        drawing.text(
-            x0 - 8,
-            y0 + cell * (i + 0.5),
-            rows[i],
-            size=min(13, cell),
-            colour=INK if strong else INK_2,
-            anchor="end",
-            strong=strong,
-        )
-        for j, share in enumerate(row):
-            drawing.rect(x0 + cell * j, y0 + cell * i, cell - 0.5, cell - 0.5, blue(share))
-            if cell >= 30 and share >= 0.01:
-                drawing.text(
-                    x0 + cell * (j + 0.5),
-                    y0 + cell * (i + 0.5),
-                    f"{100 * share:.0f}",
-                    size=11,
-                    colour=PAPER if share > 0.45 else INK_2,
-                    anchor="middle",
-                )
+    drawing.place(inner, MARGIN, top, inner.width, inner.height)
     drawing.text(
         MARGIN,
         drawing.height - 16,

@@ -13,6 +13,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,6 +23,9 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.files.atomic import atomic_file, disk_errors
 
 SANS = "Inter, ui-sans-serif, system-ui, Helvetica, Arial, sans-serif"
+DARK, INK, CROSS = "#0f1c2b", "#41526a", "#999999"
+"""Colours of a text, of a name at the side, and of a cell that is crossed out."""
+NUMBER = 11  # size of a number in a cell
 CHROMIUM = (
     "chromium-headless-shell",
     "chromium",
@@ -64,7 +69,7 @@ class Drawing:
         self._add("rect", x=x, y=y, width=width, height=height, rx=round, fill=colour)
 
     def text(
-        self, x: float, y: float, text: str, *, size: float = 13, colour: str = "#0f1c2b", anchor: str = "start",
+        self, x: float, y: float, text: str, *, size: float = 13, colour: str = DARK, anchor: str = "start",
         strong: bool = False, upwards: bool = False,
     ) -> None:  # fmt: skip
         """A text with its middle at y; anchor: start, middle or end of it at x."""
@@ -79,6 +84,30 @@ class Drawing:
         middle = (x0 + x1) / 2
         path = f"M{x0:.1f} {y0:.1f}C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
         self._add("path", **{"d": path, "fill": "none", "stroke": colour, "stroke-width": width, "opacity": opacity})
+
+    def cells(
+        self, x: float, y: float, cell: tuple[float, float], fills: Sequence[Sequence[str | None]], *, gap: float = 0
+    ) -> None:
+        """Boxes in rows and columns, from a corner on: a path for each colour, so that a thousand take some kilobytes.
+
+        Args:
+            cell: width and height of each
+            fills: their colours; "" = a box is left out; None = it is crossed out. [R][C]
+            gap: between boxes
+        """
+        paths = defaultdict[str | None, list[str]](list)
+        width, height = cell
+        box = f"h{width - gap:g}v{height - gap:g}h{gap - width:g}z"
+        for i, row in enumerate(fills):
+            for j, fill in enumerate(row):
+                left, top = x + width * j, y + height * i
+                cross = f"M{left + 5:g} {top + 5:g}l8 8m0 -8l-8 8"
+                paths[fill].append(cross if fill is None else f"M{left:g} {top:g}{box}")
+        for fill, path in paths.items():
+            if fill is None:
+                self._add("path", stroke=CROSS, d="".join(path))
+            elif fill:
+                self._add("path", fill=fill, d="".join(path))
 
     def place(self, other: Drawing, x: float, y: float, width: float, height: float) -> None:
         """Another drawing in a box of this one, as large as it fits, in its middle."""
@@ -96,6 +125,65 @@ class Drawing:
             for name, x in attributes.items()
         }
         return ElementTree.SubElement(self._root, tag, written)
+
+
+def matrix(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    fills: Sequence[Sequence[str | None]],
+    numbers: Sequence[Sequence[str]] | None = None,
+    *,
+    cell: tuple[float, float],
+    gap: float = 0,
+    strong: int | None = None,
+) -> Drawing:
+    """A matrix: the names of its rows and columns, a box a cell, and its number in it.
+
+    Args:
+        rows, columns: their names; those of columns are upright where they are wider than a cell
+        fills: as of `Drawing.cells`. [R][C]
+        numbers: the texts of the cells; None = they have none. [R][C]
+        cell: width and height of one, in pixels
+        gap: between cells; 0 = a frame goes round all
+        strong: the row whose name is bold
+    """
+    width, height = cell
+    size = min(13.0, height)
+    upright = any(length_of(name, size) > width - 4 for name in columns)
+    left = math.ceil(8 + max((length_of(name, size) for name in rows), default=0))
+    top = math.ceil(8 + (max(length_of(name, size) for name in columns) if upright else size))
+    across, down = width * len(columns), height * len(rows)
+    drawing = Drawing(round(left + across + 8), round(top + down + 8))
+    drawing.cells(left, top, cell, fills, gap=gap)
+    if not gap:
+        outline = f"M{left:g} {top:g}h{across:g}v{down:g}h{-across:g}z"
+        drawing._add("path", fill="none", stroke="#cccccc", d=outline)
+    for j, name in enumerate(columns):
+        x = left + width * (j + 0.5)
+        if upright:
+            drawing.text(x, top - 6, name, size=size, colour=INK, upwards=True)
+        else:
+            drawing.text(x, top - 4 - size / 2, name, size=size, colour=INK, anchor="middle")
+    for i, name in enumerate(rows):
+        y = top + height * (i + 0.5)
+        colour = DARK if i == strong else INK
+        drawing.text(left - 6, y, name, size=size, colour=colour, anchor="end", strong=i == strong)
+        for j, text in enumerate(numbers[i] if numbers else ()):
+            if text:
+                colour = ink_on(fills[i][j] or drawing.paper)
+                drawing.text(left + width * (j + 0.5), y, text, size=NUMBER, colour=colour, anchor="middle")
+    return drawing
+
+
+def mixed(colour: tuple[int, int, int], share: float) -> str:
+    """A colour as a share of it on white."""
+    return "#" + "".join(f"{round(255 + (part - 255) * share):02x}" for part in colour)
+
+
+def ink_on(fill: str) -> str:
+    """The colour of a text on a box: white where the box is dark."""
+    red, green, blue_part = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
+    return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue_part < 140 else DARK
 
 
 def length_of(text: str, size: float = 13) -> float:

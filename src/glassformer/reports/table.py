@@ -12,8 +12,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from html import escape
 from typing import Literal, Self
 
-from glassformer.reports import picture
-
 
 def amount(number: float) -> str:
     """Format a count of parameters or tokens in three or four digits: `9,216`, `22.7M`, `175B`."""
@@ -188,6 +186,8 @@ class Table:
         caption = shown_text(short.caption)
         if not short.as_picture or not short.shades:
             return html_table(short.headings, short.rows, caption, short.shades)
+        from glassformer.reports import picture  # imported late: most tables draw nothing
+
         names, cells = [row[0] for row in short.rows], [row[1:] for row in short.rows]
         svg = picture.heat_map(names, short.headings[1:], short.shades, cells, colours(short.shades))
         title = f"<p>{escape(caption)}</p>" if caption else ""
