@@ -32,6 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_on_its_own_rows(trained: Path) -> None:
     run = open_run(trained / "run")
+    assert repr(run) == f"TrainedRun('…/run', task={run.config.task!r})", "no folder of this machine"
     report = run.evaluate(baselines=False, resamples=20).report
     assert report.data["rows"] == 8 and report.data["files"] == ["rows.csv (20% held out)"]
     assert (report.name, report.seed, report.metrics["accuracy"].value) == ("run", 5, 1.0)

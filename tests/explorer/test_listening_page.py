@@ -105,6 +105,7 @@ def test_attention_travels_as_roots(page_files: Path) -> None:
 
 def test_a_page_is_heard_in_a_notebook(page_files: Path, tmp_path: Path) -> None:
     page = ListeningPage(iter([SoundExample("A4", [Sound("tone", tone(440), RATE)])]), "Notes")
+    assert repr(page) == "Notes: run the cell to hear and see it"
     shown = page._repr_html_()
     assert shown.startswith('<iframe srcdoc="') and "data-key=&quot;wav/0/0&quot;" in shown
     assert page._repr_html_() == shown and page.save(tmp_path / "page.html") > len("".join(page.parts())) // 2

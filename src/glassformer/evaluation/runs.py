@@ -37,6 +37,7 @@ from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
 from glassformer.files.lazy import imported
 from glassformer.hub.find import scorer_folder
 from glassformer.model import Model, load
+from glassformer.reports.page import shown_path
 from glassformer.reports.report import Display, SeveralReports
 from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
 from glassformer.runs.data import check_unused_columns, read_splits, read_usable, sample_rows
@@ -67,6 +68,10 @@ class TrainedRun(SeveralReports):
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: Sequence[str] = field(default=())
     format: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        """What a notebook stores next to its page, without the folders of this machine."""
+        return f"{type(self).__name__}({shown_path(self.folder)!r}, task={self.config.task!r})"
 
     def reports(self) -> Sequence[Display]:
         """As its page has them."""

@@ -68,6 +68,10 @@ class ListeningPage(InNotebook):
         self.left_out: list[str] = []
         self._around = page_around("listen")
 
+    def __repr__(self) -> str:
+        """What a notebook stores instead of the page, whose sounds it has no room for."""
+        return f"{self.title}: run the cell to hear and see it"
+
     def parts(self) -> Iterator[str]:
         """The HTML in pieces. Raises: DataError: no example, or none for which there is room."""
         before, after = self._around

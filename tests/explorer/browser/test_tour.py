@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,3 +87,9 @@ def test_a_classifier_opens_on_its_answer_and_why(
         page.get_by_role("button", name="Next", exact=True).click()
     page.get_by_role("heading", name="7. Output").wait_for()
     assert labels[0] in page.locator(".tour > p").inner_text()
+
+
+def test_the_arithmetic_without_a_pin_is_of_what_was_found_in_that_head(tab: Tabs, served: Look) -> None:
+    for head, token in ({"l": 0, "h": 4}, "flies"), ({"l": 2, "h": 1}, "time"):  # of the second, nothing was found
+        page = tab().goto(served, view="neuron", **head)
+        page.locator(".neuron-name").filter(has_text=re.compile(rf"^q\s*{token}$")).wait_for()

@@ -61,7 +61,9 @@ export class NeuronController {
     this.map = mapOf(session, map);
     this.queries = session.streams[this.map.queries];
     this.keys = session.streams[this.map.keys];
-    const first = Math.max(0, this.queries.findIndex((token) => !token.special));
+    const { layers: [layer], heads: [head] } = state.peek();
+    const told = session.opening.findings.find((finding) => finding.map === this.map.name && finding.layer === layer && finding.head === head);
+    const first = told?.query ?? Math.max(0, this.queries.findIndex((token) => !token.special));
     this.at = computed(() => ({ layer: state.value.layers[0], head: state.value.heads[0], query: state.value.query ?? first }));
     this.fit = keysThatFit(this.map, this.keys.length, session.model.dtype === "float64" ? 8 : 4, BUDGET);
     this.numbers = computed(() => {
