@@ -38,11 +38,12 @@ export class AttributionController {
    */
   get usual(): string {
     const { session: { maps, model, opening, streams }, state, transport } = this.props;
-    const { map, query, reading } = state.value;
+    const { map, query, reading, tour } = state.value;
     const stream = "target" in streams ? "target" : Object.keys(streams)[0];
     const writes = model.predicts === "token" && maps.some((each) => each.causal && each.queries === stream && each.keys === stream);
     if (!writes || reading.target) return "";
-    if (transport.host !== "page" && query !== null && mapOf(this.props.session, map).queries === stream) return String(query);
+    // A lesson pins what it tells of, and ends with the answer.
+    if (transport.host !== "page" && tour === null && query !== null && mapOf(this.props.session, map).queries === stream) return String(query);
     return "target" in streams ? String(opening.answer?.choices[0]?.at ?? "") : "";
   }
 
