@@ -85,11 +85,9 @@ def stored(data: dict[str, str]) -> list[dict[str, Any]]:
         return [displayed(caption), displayed({"image/svg+xml": drawing, "text/plain": plain})]
     if "application/vnd.jupyter.widget-view+json" in data or " at 0x" in plain:
         return []
-    return [
-        displayed(
-            {"text/plain": plain, **({"text/html": html} if 0 < len(html) < LARGEST and "<iframe" not in html else {})}
-        )
-    ]
+    html = re.sub(r' data-glassformer="\w+"', "", html)  # of the widget, which is not stored
+    fits = 0 < len(html) < LARGEST and "<iframe" not in html
+    return [displayed({"text/plain": plain, **({"text/html": html} if fits else {})})]
 
 
 def displayed(data: dict[str, str]) -> dict[str, Any]:
