@@ -12,6 +12,7 @@ from glassformer.errors import DataError
 from glassformer.retrieval import inverted_index as module
 from glassformer.retrieval.bm25 import inverse_frequency
 from glassformer.retrieval.inverted_index import InvertedIndex, write_inverted_index
+from tests.peak import measured
 from tests.retrieval.made import place_of
 
 DRAW = np.random.default_rng(0)
@@ -114,6 +115,27 @@ def test_postings_have_every_count_exactly(written: Path) -> None:
     assert len(index._large) == 2 and index.lengths[7] == 809 and index.lengths[8] == 0
     assert len(index.postings("w1").rows) == sum("w1" in text for text in TEXTS)
     assert [len(index.postings(term).rows) for term in ("", "w", "zzz", "a", "w1999")] == [0] * 5
+
+
+@pytest.mark.parametrize("together", [1, 7, 300])
+def test_pieces_that_are_read_together_change_nothing(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """A term that is in most passages is read in pieces, which end within a passage too."""
+    monkeypatch.setattr(module, "TOGETHER", together)
+    assert write(tmp_path / "again.bm25", TEXTS, IDS).read_bytes() == written.read_bytes()
+
+
+def test_a_term_in_each_passage_many_times_takes_the_memory_of_its_postings(tmp_path: Path) -> None:
+    count, times = 200_000, 100  # at once its occurrences take 160 MB
+    _, grown = measured(write_one_term, tmp_path / "words.bm25", count, times)
+    assert grown < 80e6, f"{grown / 1e6:.0f} MB"
+
+
+def write_one_term(path: Path, count: int, times: int) -> None:
+    ids = np.arange(1, count + 1)
+    occurrences = (int(id) for id in ids for _ in range(times))
+    write_inverted_index(path, ids, np.full(count, times), [(b"the", count, count * times)], occurrences)
 
 
 def test_a_prefix_is_all_of_its_terms(written: Path) -> None:

@@ -134,17 +134,24 @@ def _block(
         sizes, times: how many passages have each, and how often they do. [t]
     Raises: DataError: they are not what the counts of the terms say.
     """
-    read = np.fromiter(islice(occurrences, int(times.sum())), np.int64)
-    starts = np.cumsum(times) - times
-    first = np.ones(len(read), bool)
-    first[1:] = read[1:] != read[:-1]
-    first[starts[starts < len(read)]] = True
-    places = np.flatnonzero(first)
-    rows = np.minimum(np.searchsorted(ids, read[places]), len(ids) - 1)
-    whole = len(read) == times.sum() and bool(times.all())
-    if not whole or not np.array_equal(ids[rows], read[places]) or (np.add.reduceat(first, starts) != sizes).any():
+    total, starts, done, last = int(times.sum()), np.cumsum(times) - times, 0, -1
+    places, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    while done < total:  # in pieces: "the" may stand in a million passages thirty times each
+        read = np.fromiter(islice(occurrences, min(TOGETHER, total - done)), np.int64)
+        if not len(read):
+            break
+        first = np.diff(read, prepend=last) != 0
+        first[starts[(starts >= done) & (starts < done + len(read))] - done] = True
+        at = np.flatnonzero(first)
+        places.append(at + done)
+        found.append(read[at])
+        last, done = int(read[-1]), done + len(read)
+    place, passage = np.concatenate(places), np.concatenate(found)
+    rows = np.minimum(np.searchsorted(ids, passage), len(ids) - 1)
+    counted = np.diff(np.searchsorted(place, starts), append=len(place))
+    if done != total or not times.all() or not np.array_equal(ids[rows], passage) or (counted != sizes).any():
         raise DataError(f"{path}: the postings of the full-text index are not those that it counts")
-    return rows, np.diff(places, append=len(read))
+    return rows, np.diff(place, append=done)
 
 
 def _checksum(rows: np.ndarray, counts: np.ndarray) -> int:
