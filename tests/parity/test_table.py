@@ -427,6 +427,7 @@ def compare_gradients(
 STATES = (
     *("last_hidden_state", "language_output", "vision_output", "pooler_output", "pooled_output"),
     *("text_embeds", "image_embeds"),
+    *("start_logits", "end_logits", "relevance_logits"),  # of a reader of passages, which has no loss
 )
 
 
@@ -435,7 +436,7 @@ def goals(states: list[Tensor], keep: Tensor) -> Tensor:
     draw = torch.Generator().manual_seed(5)
     losses = []
     for x in states:
-        seen = keep[..., None] if x.shape[:2] == keep.shape else torch.ones((), dtype=torch.bool)
+        seen = keep[(..., *[None] * (x.dim() - 2))] if x.shape[:2] == keep.shape else torch.ones((), dtype=torch.bool)
         losses.append((x * torch.randn(x.shape, generator=draw, dtype=x.dtype) * seen).mean())
     return torch.stack(losses).sum()
 
