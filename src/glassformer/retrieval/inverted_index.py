@@ -135,7 +135,7 @@ def _block(
     Raises: DataError: they are not what the counts of the terms say.
     """
     total, starts, done, last = int(times.sum()), np.cumsum(times) - times, 0, -1
-    places, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    places, passages = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     while done < total:  # in pieces: "the" may stand in a million passages thirty times each
         read = np.fromiter(islice(occurrences, min(TOGETHER, total - done)), np.int64)
         if not len(read):
@@ -144,9 +144,9 @@ def _block(
         first[starts[(starts >= done) & (starts < done + len(read))] - done] = True
         at = np.flatnonzero(first)
         places.append(at + done)
-        found.append(read[at])
+        passages.append(read[at])
         last, done = int(read[-1]), done + len(read)
-    place, passage = np.concatenate(places), np.concatenate(found)
+    place, passage = np.concatenate(places), np.concatenate(passages)
     rows = np.minimum(np.searchsorted(ids, passage), len(ids) - 1)
     counted = np.diff(np.searchsorted(place, starts), append=len(place))
     if done != total or not times.all() or not np.array_equal(ids[rows], passage) or (counted != sizes).any():
