@@ -104,12 +104,14 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
         if family == "imagegpt":
             own["V"] -= 1  # its start token is never written
         own |= {"W": tiny["conv_dim"][-1]} if "conv_dim" in tiny else {}
-        own |= {"X": 4, "N": 2, "R": row.shape[1]}  # how many tokens an expert gets is what the router says
+        own |= {"X": 4, "N": 2, "R": row.shape[-2:][0]}  # how many tokens an expert gets is what the router says
         own["J"] = tiny.get("projection_dim", 0)
         if family in CODECS:
             own |= {"T": SAMPLES // 40, "P": SAMPLES, "Q": 3, "L": own["D"]}
             if family == "dac":  # an odd stride leaves out the last samples, and latents are projected
                 own |= {"P": SAMPLES - 8, "L": tiny["n_codebooks"] * tiny["codebook_dim"]}
+        if task == "text-to-audio":
+            own["Q"] = tiny["num_codebooks"]
         own["O"] = tiny.get("num_aggregation_labels", 0)
         own["C"] = 2 if task in ("next-sentence-prediction", "pre-training") else 5
         assert tuple(own[letter] for letter in row.axes) == row.shape, row

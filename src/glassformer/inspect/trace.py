@@ -226,8 +226,10 @@ class _MeasuringTape(Tape):
     def _axes(self, name: str, x: Tensor) -> str:
         if name == "logits" and self._logit_a_token:
             return "BT"
-        if name == "logits":  # classes of a text, classes of a token, or the vocabulary
-            return ("BC" if x.dim() == 2 else "BTC") if self._classes else "BTV"
+        if name == "logits" and self._classes:  # of a text, of a token, or ids of each codebook
+            return {2: "BC", 3: "BTC", 4: "BTQV"}[x.dim()]
+        if name == "logits":
+            return "BTV"
         parts = name.split(".")
         axes = AXES.get(".".join(parts[-2:])) or AXES.get(parts[-1], "BTD")
         return axes.replace("T", "R") if "experts" in parts else axes
