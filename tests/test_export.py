@@ -87,12 +87,22 @@ def assert_equal_at(model: Model, program: nn.Module, rows: int, tokens: int) ->
 
 
 @pytest.mark.representative("bert", "big_bird", "gemma2", "t5", "vit", "wav2vec2", "whisper")  # parts of their own
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "encodec"])
 def test_every_body_is_exported_with_free_sizes(family: str) -> None:
     model = body(family)
     program = export_program(model, **call(model, *EXPORTED)).module()
     for rows, tokens in OTHERS:
         assert_equal_at(model, program, rows, tokens)
+
+
+@pytest.mark.soak
+def test_a_body_with_an_lstm_is_exported_for_any_number_of_sounds_of_a_length() -> None:
+    model, (rows, tokens) = body("encodec"), EXPORTED
+    program = export_program(model, **call(model, rows, tokens)).module()
+    for other in (1, 3):
+        assert_equal_at(model, program, other, tokens)
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program(**call(model, rows, tokens + 4))
 
 
 LENGTH_DEPENDENT = {

@@ -46,7 +46,8 @@ def export_program(model: LoadedModel, **example: Tensor) -> ExportedProgram:
     Raises: ConfigError: the model is in training mode or has packed weights; a size of the example is 1.
 
     Where a model computes long texts in another way than short ones, as block-sparse attention does, the program takes
-    texts of the example's kind alone.
+    texts of the example's kind alone. Through an LSTM, as EnCodec has, `torch.export` writes one step after another: such
+    a program takes sounds of the example's length, in any number of rows.
     """
     return _export_call(_ForwardPass(model), "export_program", example)
 
@@ -234,10 +235,11 @@ def _export_call(module: _ForwardPass, caller: str, example: dict[str, Tensor]) 
     """Export a module that takes the arguments of a call, with free sizes."""
     reject_arguments(caller, {name: x for name, x in example.items() if name not in INPUTS})
     sizes: dict[str, Any] = {}
+    recurrent = any(isinstance(x, nn.LSTM) for x in module.modules())
     for name, x in example.items():
         if not isinstance(x, Tensor):
             raise DataError(f"the example's {name} is a {type(x).__name__}; it must be a tensor")
-        free = (0,) if name in FIXED_SIZES else (0, 1)
+        free = (0,) if recurrent or name in FIXED_SIZES else (0, 1)
         if x.dim() < len(free) or any(x.shape[axis] < 2 for axis in free):
             raise ConfigError(
                 f"the example's {name} has shape {list(x.shape)}; a size of 1 would be fixed in the program: give two "
