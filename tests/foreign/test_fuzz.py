@@ -128,7 +128,7 @@ def load_damaged(kind: str, count: int, folder: Path) -> Counter[str]:
     outcomes: Counter[str] = Counter()
     for case in range(count):
         path = write(folder, random.Random(f"{kind} {case}"))
-        start = time.monotonic()
+        start = time.process_time()  # a busy machine is no hang
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def load_damaged(kind: str, count: int, folder: Path) -> Counter[str]:
             assert len(str(error)) < 2_000 and str(error).replace("\n", "").isprintable(), f"case {case}: {error}"
         except Exception as error:
             raise AssertionError(f"case {case}: a raw {error!r:.500}") from error
-        assert time.monotonic() - start < HANG_S, f"case {case}"
+        assert time.process_time() - start < HANG_S, f"case {case}"
     return outcomes
 
 

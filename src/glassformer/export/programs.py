@@ -46,8 +46,8 @@ def export_program(model: LoadedModel, **example: Tensor) -> ExportedProgram:
     Raises: ConfigError: the model is in training mode or has packed weights; a size of the example is 1.
 
     Where a model computes long texts in another way than short ones, as block-sparse attention does, the program takes
-    texts of the example's kind alone. Through an LSTM, as EnCodec has, `torch.export` writes one step after another: such
-    a program takes sounds of the example's length, in any number of rows.
+    texts of the example's kind alone. An LSTM, as EnCodec has, is written out step by step by `torch.export`: such a
+    program takes sounds of the example's length, in any number of rows.
     """
     return _export_call(_ForwardPass(model), "export_program", example)
 
