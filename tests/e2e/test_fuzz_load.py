@@ -46,7 +46,7 @@ def check(result: dict[str, Any]) -> None:
     assert not result["failures"], "\n\n".join(result["failures"])
     assert not result["slow"] and not result["violations"]
     # safetensors 0.8 leaves two Python numbers behind for each tensor that it reads: 420 bytes a folder.
-    assert result["grown_bytes"] < 200_000_000 + 500 * result["cases"]
+    assert result["grown_bytes"] < 200_000_000 + 500 * max(result["cases"] - 2_000, 0)
     outcomes = result["outcomes"]
     assert sum(outcomes.values()) == result["cases"]
     # The damage reaches every layer, and is not all fatal.

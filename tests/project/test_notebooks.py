@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.forked import run_forked
+from tests.project.notebook_outputs import link_minilm
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
@@ -41,9 +42,7 @@ def test_there_are_four() -> None:
 def test_its_cells_run_and_show_what_is_stored(
     path: Path, minilm: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    link = tmp_path / "sentence-transformers" / "all-MiniLM-L6-v2"
-    link.parent.mkdir()
-    link.symlink_to(minilm)
+    link_minilm(tmp_path, minilm)
     folder = tmp_path_factory.mktemp("notebook")
     log, made = folder / "log", folder / "outputs.json"
     source = RUN.format(root=str(ROOT), cells=code_of(path), made=str(made))

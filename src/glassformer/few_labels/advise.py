@@ -437,9 +437,10 @@ def notes(rows: AdvisedRows) -> list[str]:
         "expectations are measurements of other data, not of yours: "
         + "; ".join(data.described for data in rows.curves.data_sets)
     ]
-    if note := language_note(facts.languages, rows.model, scripts=facts.scripts):
-        chosen = f"so the commands name {rows.model}, which reads 50 languages"
-        lines.append(note if given_model else f"{note.partition(', check')[0]}, {chosen}")
+    chosen = f"so the commands name {rows.model}, which reads 50 languages"
+    remedy = f"check that {rows.model} reads them" if given_model else chosen
+    if note := language_note(facts.languages, remedy, scripts=facts.scripts):
+        lines.append(note)
     if facts.scripts:
         lines.append("languages of one script are not told apart: pip install 'glassformer[clean]' does")
     if rows.is_long:

@@ -206,11 +206,11 @@ def is_english(languages: Mapping[str, float], *, scripts: bool) -> bool:
     return not {*languages} - ({"latin"} if scripts else {"en"})
 
 
-def language_note(languages: Mapping[str, float], model: str, *, scripts: bool) -> str:
-    """What is to be checked of a model that reads texts in these languages; empty = nothing."""
+def language_note(languages: Mapping[str, float], remedy: str, *, scripts: bool) -> str:
+    """That an English encoder cannot read texts in these languages, and what is to be done; empty = it can."""
     if is_english(languages, scripts=scripts):
         return ""
-    return f"not all texts are English ({', '.join(languages)}), check that {model} reads them"
+    return f"not all texts are English ({', '.join(languages)}), {remedy}"
 
 
 def script_of(text: str) -> str:

@@ -23,7 +23,7 @@ from glassformer.compression.calibrate import observed
 from glassformer.compression.level_histograms import LevelHistogram
 from glassformer.compression.quantise import LevelGrid, Scheme, affine_grid, grid_of, symmetric_grid
 from glassformer.compression.quantised_network import embedding_layers, quantisable_layers
-from glassformer.core.flow import Flow
+from glassformer.core.flow import Batch, Flow
 from glassformer.core.levels import level_range
 from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear, quantised_layers
 from glassformer.engine.prepare import plain_copy
@@ -199,10 +199,10 @@ def layer_quantisation(
             read.append(x.detach().float().flatten(0, -2))
 
     with torch.inference_mode():
-        _run(network, session, layers, see)
+        _run(network, session.batch, layers, see)
         layers = _as_run(layers, list(order))
         errors = session.cache.get(
-            ("quantisation", options), lambda: (_errors(network, session, layers, options, progress),)
+            ("quantisation", options), lambda: (_errors(network, session.batch, layers, options, progress),)
         )[0]
         path = layer or next(iter(order or layers))
         chosen = layers[path]
@@ -288,9 +288,7 @@ def _as_run(layers: dict[str, Layer], order: Sequence[str]) -> dict[str, Layer]:
     return {path: layers[path] for path in [*tables, *order, *layers]}
 
 
-def _errors(
-    network: Network, session: Session, layers: dict[str, Layer], options: _Rounding, progress: Progress
-) -> Tensor:
+def _errors(network: Network, batch: Batch, layers: dict[str, Layer], options: _Rounding, progress: Progress) -> Tensor:
     """The relative errors of weights and inputs of each layer, NaN where there are none. [layers, 2]"""
     read: dict[str, list[float]] = {}
 
@@ -304,7 +302,7 @@ def _errors(
             sums[0] += float((grid.round(x) - x).square().sum())
             sums[1] += float(x.square().sum())
 
-    _run(network, session, layers, compare)
+    _run(network, batch, layers, compare)
     rows = []
     for done, (path, layer) in enumerate(layers.items()):
         error, size = read.get(path, [float("nan"), 1.0])
@@ -323,7 +321,7 @@ def _weight_error(layer: Layer, path: str, options: _Rounding) -> float:
     return float(share.sqrt())
 
 
-def _run(network: Network, session: Session, layers: dict[str, Layer], see: Callable[[str, Tensor], None]) -> None:
+def _run(network: Network, batch: Batch, layers: dict[str, Layer], see: Callable[[str, Tensor], None]) -> None:
     """Run the pass of a session again, and see what its linear layers read."""
     linear = {path: layer for path, layer in layers.items() if isinstance(layer, nn.Linear)}
     own = get_ident()  # other threads of a server may run the same network meanwhile
@@ -333,7 +331,7 @@ def _run(network: Network, session: Session, layers: dict[str, Layer], see: Call
             see(path, x)
 
     with observed(linear, see_own), eval_mode(network):
-        network.states(session.batch, Flow())
+        network.states(batch, Flow())
 
 
 def _scaled(layer: nn.Linear, x: Tensor) -> Tensor:

@@ -320,7 +320,8 @@ class FewLabelsEvaluator(Evaluator):
         self.notes = list(rows.notes)
         if config.model and "multilingual" not in Path(config.model).name.lower():
             languages, scripts = language_shares(rows.pool.texts)
-            if note := language_note(languages, Path(config.model).name, scripts=scripts):
+            remedy = f"check that {Path(config.model).name} reads them"
+            if note := language_note(languages, remedy, scripts=scripts):
                 warnings.warn(note, stacklevel=2)
                 self.notes.append(note)
         if beyond := [f"{size:,}" for size in sorted(self.plan.labels) if size > sizes[-1]]:
