@@ -16,7 +16,6 @@ from glassformer.cli.demo import HUB_NAME, TEXTS, demo
 from glassformer.core.flow import Tape
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer.server import Server
-from glassformer.inspect.opening import findings
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from tests.explorer.reader import Reader
@@ -72,7 +71,7 @@ def test_shapes_are_those_of_the_taps(model: Model, capsys: Any) -> None:
 def test_heads_are_the_findings_of_the_pair_with_the_models_own_shares(model: Model, capsys: Any) -> None:
     session = model.inspect(*TEXTS)
     heads = data_of(capsys)["heads"]
-    assert heads == [asdict(finding) for finding in findings(session)]
+    assert heads == [asdict(finding) for finding in session.findings]
     link = heads[0]
     share = float(session.head(link["layer"], link["head"]).probs(link["query"])[0, link["key"]])
     assert link["short"] == f"time → flies {share:.0%}" and link["sentence"].endswith(

@@ -10,7 +10,6 @@ import torch
 
 from glassformer.explorer import codes_page
 from glassformer.explorer.codes_page import attention_example, codec_example
-from glassformer.inspect.opening import opening
 from glassformer.model import Model
 from tests.core.small import perturbed
 from tests.inspect.test_codes_input import CODEC, CONVERTER, PLAYER, made, riff
@@ -39,7 +38,7 @@ def test_attention_over_time_is_that_of_the_session(codec: Model, tmp_path: Path
     attention = example.sounds[1].attention
     assert attention is not None and example.sounds[0].attention is None and example.facts == {}
     assert attention.frame_rate_hz == 200.0 and attention.probs.shape == (len(attention.heads), 22, 22)
-    best = opening(session)
+    best = next(iter(session.findings), None)
     assert best is not None and attention.heads[attention.opening] == f"layer {best.layer} · head {best.head}"
     assert np.allclose(attention.probs[0], session.head(0, 0).probs())
     assert attention.sentence == best.sentence

@@ -15,7 +15,6 @@ from glassformer.explorer.describe import ModelFacts, model_facts
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.tour import Run, TourStep, tell, without
 from glassformer.files.schema import parse
-from glassformer.inspect.opening import opening
 from glassformer.inspect.session import Session
 from tests.inspect.passes import session_of
 
@@ -57,7 +56,7 @@ def test_the_steps_follow_the_opening_link_with_the_numbers_of_the_session(
     minilm_pass: tuple[Session, ModelFacts],
 ) -> None:
     session, facts = minilm_pass
-    best = opening(session)
+    best = next(iter(session.findings), None)
     assert best is not None
     tokens, vector, head, arithmetic, adding, layers, output = tell(session, facts).steps
     for step in (tokens, vector, head, arithmetic, adding, layers, output):

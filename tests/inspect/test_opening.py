@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, explained_token, findings, opening
+from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, explained_token, findings
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from tests.inspect.passes import session_of
@@ -108,7 +108,7 @@ def test_a_link_between_two_words_comes_first_and_is_told_with_its_share() -> No
     plain = looking(13, 13)
     made = session([[plain, looking(13, 13, (1, 2))], [plain, looking(13, 13, *PREVIOUS)]], PAIR)
     first, last = findings(made)
-    assert (first.layer, first.head, first.query, first.key) == (0, 1, 1, 2) and opening(made) == first
+    assert (first.layer, first.head, first.query, first.key) == (0, 1, 1, 2)
     assert first.sentence == "In layer 0, head 1, “time” gives 91% of its attention to “flies”."
     assert first.short == "time → flies 91%" and last.short == "the previous token 84%"
 
@@ -128,7 +128,15 @@ def test_a_link_of_cross_attention_says_what_the_decoder_writes_next() -> None:
     assert (first.short, first.query, first.key) == ("Katze ← kitten 92%", 2, 3)
     at_the_end = session([[looking(5, 5, (4, 2))]], "[s] eine rote Katze schläft", "[s] some purple kitten sleeps")
     assert findings(at_the_end)[0].sentence.endswith("“schläft” gives 92% of its attention to “purple”.")
-    assert (explained_token(made, findings(made)), explained_token(made, [])) == (2, None)
+    made.findings = findings(made)
+    assert explained_token(made) == 2
+    made.findings = []
+    assert explained_token(made) is None
+
+
+def test_a_session_computes_its_findings_once() -> None:
+    made = session_of("bert")
+    assert made.findings is made.findings and made.findings == findings(made)
 
 
 def test_links_are_of_two_different_whole_words_with_letters_enough() -> None:
@@ -153,8 +161,8 @@ def test_a_causal_first_token_can_only_look_at_itself_and_that_is_no_pattern() -
     """Uniform attention to what is visible: nothing stands out."""
     uniform = torch.ones(13, 13).tril()
     made = session([[uniform / uniform.sum(-1, keepdim=True)]], PAIR, causal=True)
-    assert opening(made) is None
-    assert opening(session([[torch.ones(1, 1)]], "alone")) is None
+    assert findings(made) == []
+    assert findings(session([[torch.ones(1, 1)]], "alone")) == []
 
 
 def test_few_tokens_have_no_pattern_and_no_link() -> None:
@@ -183,14 +191,14 @@ def test_of_a_long_text_some_rows_and_layers_stand_for_all() -> None:
 
     made = session([[torch.zeros(1)]] * 8, words)
     made.head = head
-    assert opening(made) is None
+    assert findings(made) == []
     assert asked == [(0, CELLS // T), (4, CELLS // T)]
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "transformer", "clip", "whisper", "lxmert", "mistral"])
 def test_every_kind_of_map_has_an_opening_within_it(kind: str) -> None:
     made: Session = session_of(kind)
-    found = findings(made)[-1]
+    found = made.findings[-1]
     assert isinstance(found, HeadFinding) and found.query is None
     about = made.maps[found.map]
     beside = made.overview(found.layer, found.map).summaries[found.head]

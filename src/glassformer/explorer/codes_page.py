@@ -18,7 +18,6 @@ from glassformer.audio.read import read_audio
 from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.inspect.codes_input import encode_recording
 from glassformer.inspect.head import pooled
-from glassformer.inspect.opening import opening
 from glassformer.inspect.session import Session
 from glassformer.models import Network
 
@@ -67,7 +66,7 @@ ABOUT = "At each moment the model reads the codes so far, and a head looks at so
 
 def attention_over_time(session: Session, frame_rate_hz: float) -> AttentionOverTime:
     """The attention of all heads, as many as a page holds, over the time of the sound."""
-    best = opening(session)
+    best = next(iter(session.findings), None)
     frames = max(map(len, session.streams.values()))
     pool = math.ceil(frames / MAX_FRAMES)
     names, probs, first = list[str](), list[Tensor](), 0
@@ -92,7 +91,7 @@ def _heads_by_map(session: Session) -> Iterator[list[tuple[str, int, int]]]:
 
 def _heads(session: Session) -> Iterator[tuple[str, int, int]]:
     """Map, layer and number of each head, those of the opening map first."""
-    best = opening(session)
+    best = next(iter(session.findings), None)
     groups = sorted(_heads_by_map(session), key=lambda heads: best is not None and heads[0][0] != best.map)
     for heads in groups:
         yield from heads

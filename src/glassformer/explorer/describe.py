@@ -20,7 +20,7 @@ from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
 from glassformer.inspect.answer import answer
 from glassformer.inspect.lookup import streams_with_table
-from glassformer.inspect.opening import explained_token, findings
+from glassformer.inspect.opening import explained_token
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import AttentionMap, Session
@@ -161,8 +161,7 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
 
 def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[str, Any]:
     """What the page opens with: a view, what heads do in this text, the most telling first, and what the model says."""
-    heads = findings(session)
-    reply = answer(session, explained_token(session, heads))
+    reply = answer(session, explained_token(session))
     view = "model"
     if facts.can_transcribe:
         view = "sound"
@@ -172,7 +171,7 @@ def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[
         view = "attribution"
     return {
         "view": view,
-        "findings": [asdict(each) for each in heads],
+        "findings": [asdict(each) for each in session.findings],
         "answer": None if reply is None else asdict(reply),
     }
 

@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
 from glassformer.inspect.numbers import level_names
-from glassformer.inspect.opening import findings, link_sentence
+from glassformer.inspect.opening import link_sentence
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.patching.readout import predicts
@@ -74,7 +74,7 @@ class OpeningLink:
 
 def opening_link(session: Session) -> OpeningLink:
     """The most telling link of a pass, or the strongest of its last token in the most telling head."""
-    telling = findings(session)
+    telling = session.findings
     for each in telling:
         if each.query is not None and each.key is not None:
             return OpeningLink(each.map, each.layer, each.head, each.query, each.key, each.sentence)

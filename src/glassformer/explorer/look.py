@@ -32,7 +32,6 @@ from glassformer.explorer.tour import tell
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.head import AttentionHead
-from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token, find_token
 from glassformer.reports.page import check_html_path, command_line, shown_path
@@ -375,7 +374,7 @@ class Look(LocalPage, InNotebook):
     def _still(self) -> str:
         """The head that the page opens with, as the table that a notebook is saved with."""
         session, start = self.session, self.start
-        finding = next(iter(findings(session)), None)
+        finding = next(iter(session.findings), None)
         if finding is None or start.layer is not None or start.head_list:
             head, line = session.head(start.layer or 0, next(iter(start.head_list), 0), next(iter(session.maps))), ""
         else:

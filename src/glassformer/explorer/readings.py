@@ -15,7 +15,7 @@ from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema, parse_query
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
-from glassformer.inspect.opening import explained_token, findings
+from glassformer.inspect.opening import explained_token
 from glassformer.inspect.session import Progress, Session
 from glassformer.reports.report import plain
 
@@ -95,7 +95,7 @@ def quick_readings(session: Session, *, wanted: str | None = None, has: Collecti
 
 def _usual(session: Session, view: str) -> Schema:
     """The request of a page that was asked nothing yet."""
-    at = explained_token(session, findings(session)) if view == "attribution" else None
+    at = explained_token(session) if view == "attribution" else None
     return parse_query(VIEWS[view].request, [] if at is None else [("at", str(at))])
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.look import InitialView, Look, token_of
 from glassformer.explorer.options import LookOptions
-from glassformer.inspect.opening import HeadFinding, findings
+from glassformer.inspect.opening import HeadFinding
 from glassformer.inspect.session import Session
 from glassformer.reports.drawing import Drawing, blue, length_of, matrix, photograph, wrapped, write_drawing
 
@@ -135,7 +135,7 @@ def check_picture(path: str | Path) -> Path:
 
 def _heads(look: Look) -> tuple[list[tuple[str, int, int]], HeadFinding | None]:
     """Map, layer and number of the heads that the look is of, and what was found about the first."""
-    start, telling = look.start, findings(look.session)
+    start, telling = look.start, look.session.findings
     if start.layer is None and not start.head_list and telling:
         return [(telling[0].map, telling[0].layer, telling[0].head)], telling[0]
     name = next(iter(look.session.maps))

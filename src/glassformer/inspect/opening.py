@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from glassformer.inspect.overview import PATTERNS, PatternShares, main_pattern, rank, sampled_rows
-from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.tokens import Token
+
+if TYPE_CHECKING:
+    from glassformer.inspect.session import AttentionMap, Session
 
 ROWS = 64  # queries of a head that are looked at, at most
 CELLS = 2**16  # probabilities of a head that are looked at, at most
@@ -82,14 +85,9 @@ def findings(session: Session) -> list[HeadFinding]:
     return links_in_words if best is None or best.clarity < FAINT else [*links_in_words, _tell_pattern(session, best)]
 
 
-def opening(session: Session) -> HeadFinding | None:
-    """The first of `findings`; None where nothing stands out."""
-    return next(iter(findings(session)), None)
-
-
-def explained_token(session: Session, findings: Sequence[HeadFinding]) -> int | None:
+def explained_token(session: Session) -> int | None:
     """Of an encoder-decoder, the token that the first finding is about: the next one is to be explained. Else None."""
-    first = next(iter(findings), None)
+    first = next(iter(session.findings), None)
     crosses = first is not None and session.maps[first.map].queries != session.maps[first.map].keys
     return first.query if first is not None and crosses else None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Unpack
 
@@ -30,6 +30,7 @@ from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
 from glassformer.inspect.numbers import level_names
+from glassformer.inspect.opening import HeadFinding, findings
 from glassformer.inspect.outputs import OutputNames, check_numbers
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patch
@@ -107,6 +108,7 @@ class Session(Display):
         session.maps                            the attention maps: {"self": 6 layers × 12 heads}
         session.head(4, 11).probs(3)            attention of one query in one head [1, S]
         session.overview(4).summaries           the main pattern of each head of a layer, in words
+        session.findings                        what tells most in this text: links between words, a head's pattern
         session.states(4)                       the residual stream that enters block 4 [T, D]
         session.trace()                         shape, mean, standard deviation, … of every tap
         session.patch("blocks.3.attn.z[5]")     the prediction without a head
@@ -182,6 +184,13 @@ class Session(Display):
             Table(["stream", "tokens", "first tokens"], streams),
             Table(["attention", "layers", "heads", "queries", "keys"], maps),
         ]
+
+    @cached_property
+    def findings(self) -> list[HeadFinding]:
+        """What heads do in this text, in sentences: links between two words, the strongest first, then the head with
+        the clearest pattern. Empty where nothing stands out. Computed once.
+        """
+        return findings(self)
 
     def head(self, layer: int, head: int, map: str | None = None) -> AttentionHead:
         """One head of one layer; `map` may be omitted where there is only one.

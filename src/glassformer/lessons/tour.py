@@ -176,7 +176,6 @@ def tour(model: Model, texts: Sequence[str]) -> Tour:
     Raises: DataError: not two texts, or one without words. UnsupportedError: a model of several stacks.
     """
     from glassformer.engine.pooling import read_pooling_settings
-    from glassformer.inspect.opening import findings
 
     if len(texts) != 2:
         raise DataError(f"the demo compares two texts, got {len(texts)}; put each in quotes")
@@ -190,7 +189,7 @@ def tour(model: Model, texts: Sequence[str]) -> Tour:
     return Tour(
         loaded=model,
         passes=(first, second),
-        findings=findings(model.inspect(*texts)),
+        findings=model.inspect(*texts).findings,
         shared=_shared_words(first, second)[:MAX_WORDS],
         vectors=model.encode(list(texts)),
         pooling=pooling + (", normalised to length 1" if settings.normalise else ""),
