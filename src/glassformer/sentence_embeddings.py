@@ -185,8 +185,8 @@ class SentenceEmbedder:
             prompt, prompt_name: as in `encode`
             measure: "cosine" or "dot"; None = as the folder compares vectors
         Returns: `.cells` [A, B], whose sum is `.similarity`; `.words()`, `.shares`, `.top(10)`.
-        Raises: DataError: a text without a token, NaN. UnsupportedError: several stacks; a distance; a Dense layer with
-            a sigmoid. ConfigError: unknown options.
+        Raises: DataError: a text without a token. UnsupportedError: several stacks; a distance; a Dense layer with a
+            sigmoid. ConfigError: unknown options. WeightsError: NaN.
         """
         from glassformer.inspect.similarity import explain_similarity
 

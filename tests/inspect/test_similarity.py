@@ -12,7 +12,7 @@ import torch
 
 from glassformer.engine.pooling import POOLINGS, PoolingSettings
 from glassformer.engine.pooling_layers import ACTIVATIONS, DenseLayer, LayerNormLayer
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.model import Model, load
 
 A, B = "A man is playing the guitar.", "Someone plays an unbelievably loud instrument, outside"
@@ -163,7 +163,7 @@ def test_nan_is_an_error(minilm: Path) -> None:
     model = load(minilm)
     with torch.no_grad():
         next(model.network.parameters()).fill_(float("nan"))
-    with pytest.raises(DataError, match="NaN or infinity"):
+    with pytest.raises(WeightsError, match="the states of these texts hold NaN, because"):
         model.explain_similarity(A, B)
 
 

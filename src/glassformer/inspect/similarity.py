@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from glassformer.engine.encoder import BATCH_TOKENS, run_final_states
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.inspect.outputs import check_numbers
 from glassformer.inspect.tokens import Token, tokens_of
 from glassformer.models import Network, eval_mode
 from glassformer.reports.report import Report
@@ -188,7 +188,7 @@ def explain_similarity(
             notes.append(f"the {name} text was cut to {len(ids):,} tokens")
             warnings.warn(notes[-1], stacklevel=4)
     shares = [settings.token_shares(x.double()) for x in _states(network, [e["input_ids"] for e in encodings])]
-    _check_numbers(shares)
+    check_numbers(shares, "the states of these texts", network)
     if measure == "cosine":
         shares = [x / x.sum(0).norm().clamp(min=1e-12) for x in shares]
     constant = [bool(x[-1].any()) for x in shares]
@@ -228,11 +228,6 @@ def _check_measure(measure: str | None, settings: PoolingSettings) -> str:
     if chosen not in MEASURES:
         raise ConfigError(f"measure is {safe_repr(chosen)}; allowed: {', '.join(MEASURES)}")
     return chosen
-
-
-def _check_numbers(shares: Sequence[Tensor]) -> None:
-    if not all(torch.isfinite(x).all() for x in shares):
-        raise DataError("the states of these texts hold NaN or infinity; the checkpoint is damaged, or fp16 overflows")
 
 
 def _notes(settings: PoolingSettings) -> list[str]:

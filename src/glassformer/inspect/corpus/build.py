@@ -23,7 +23,7 @@ from glassformer.data.texts import names_a_format
 from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
-from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import as_path, is_int, readable_path, safe_repr
 from glassformer.files.schema import check
 from glassformer.inspect.corpus.files import (
@@ -40,6 +40,7 @@ from glassformer.inspect.corpus.files import (
 from glassformer.inspect.corpus.index import CorpusIndex
 from glassformer.inspect.corpus.neurons import TopActivations
 from glassformer.inspect.corpus.options import TOP, Activations
+from glassformer.inspect.outputs import check_numbers
 from glassformer.inspect.tokens import begins_word
 from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network, eval_mode
@@ -298,8 +299,7 @@ class _Passes:
         row = torch.tensor([[i for window in ids for i in window]], device=next(self.network.parameters()).device)
         tape = self._tape.attach(self.network)
         final = self.network.states(Batch(input_ids=row), Flow(packing=packing, tape=tape))
-        if not torch.isfinite(final).all():
-            raise WeightsError("the states of this model hold NaN or infinity; the checkpoint is damaged, or overflows")
+        check_numbers((final,), "the states of these texts", self.network)
         for layer in self.layers:
             yield layer_file(layer), tape.taps[self._streams[layer]][0]
         for layer, head in self.heads:

@@ -16,9 +16,10 @@ from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.masks import Packing
 from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.engine.encoder import BATCH_TOKENS
-from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.inspect.embeddings.contextual import Occurrence
+from glassformer.inspect.outputs import check_numbers
 from glassformer.loaded_model import LoadedModel
 from glassformer.models import eval_mode
 
@@ -181,10 +182,7 @@ class HiddenStates:
                 if progress is not None:
                     progress(done, len(rows))
         for level, values in enumerate(states):
-            if not np.isfinite(values).all():
-                raise WeightsError(
-                    f"the states at level {level} hold NaN or infinity: damaged weights, or a type too narrow"
-                )
+            check_numbers((torch.from_numpy(values),), f"the states at level {level}", self.network)
         return states, static
 
     def _room(self, count: int) -> np.ndarray:
