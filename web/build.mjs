@@ -23,10 +23,10 @@ const calls = {
   inject: ["src/core/elements.ts"],
 };
 const targets = {
-  // A saved page is one program, app.js. A server sends served.js, and each view when it is opened.
+  // A server sends app.js, and each view when it is opened. A saved page holds app.js, and behind it the views that it shows.
   explorer: {
-    entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx", ask: "src/ask-main.tsx" },
-    lazily: { shell: "served", views: viewsOf(web) },
+    entryPoints: { listen: "src/listen-main.tsx", ask: "src/ask-main.tsx" },
+    views: viewsOf(web),
     shell: ["index.html"],
     jsx: calls,
   },
@@ -74,15 +74,25 @@ function licences(metafile) {
   return ["The page holds code of these packages.\n", ...parts].join(`\n${"-".repeat(72)}\n\n`);
 }
 
-/** The served page and its views, as modules; their style is that of the whole page. */
-async function makeLazily({ shell, views }, options) {
-  const modules = (entryPoints, how) => build({ ...options, entryPoints, format: "esm", loader: { ".css": "empty" }, plugins: [viewsPlugin(web, how)] });
-  const page = await modules({ [shell]: "virtual:shell" }, { lazily: true });
-  const parts = await modules(Object.fromEntries(Object.keys(views).map((name) => [`view-${name}`, `src/views/${name}.tsx`])), { within: `./${shell}.js` });
-  return [...page.outputFiles, ...parts.outputFiles];
+/** The explorer and its views: scripts, of which a view takes from the page what they share; and the style of all. */
+async function makeExplorer(views, options) {
+  const scripts = (entryPoints, how, more) => build({ ...options, entryPoints, loader: { ".css": "empty" }, plugins: [viewsPlugin(web, how)], ...more });
+  const style = await build({ ...options, entryPoints: { app: "src/style-main.ts" } });
+  const page = await scripts({ app: "virtual:page" }, { lazily: true }, { format: "iife", globalName: "glassformer" });
+  const parts = await scripts(Object.fromEntries(Object.keys(views).map((name) => [`view-${name}`, `virtual:view/${name}`])), { within: "./app.js" }, { format: "esm" });
+  const files = [...style.outputFiles.filter(({ path }) => path.endsWith(".css")), ...page.outputFiles];
+  for (const { path, text } of parts.outputFiles) files.push({ path, contents: Buffer.from(asScript(path, text)) });
+  return { files, metafile: page.metafile };
 }
 
-async function make({ entryPoints, modules = {}, lazily, shell, alias, jsx }) {
+/** A module that imports from the page alone, as a script that can stand behind the page too. */
+function asScript(path, module) {
+  const script = module.replaceAll(/\bimport(?:\{([^{}]*)\}|\*as (\S+) )from"\.\/app\.js";/g, (_, names, all) => `const ${all ?? `{${names.replaceAll(" as ", ":")}}`}=glassformer;`);
+  if (/\bfrom"\.\/app\.js"|\bexport\{/.test(script)) throw new Error(`${path} imports or exports in a way that asScript does not know`);
+  return `(()=>{${script.trimEnd()}})();\n`;
+}
+
+async function make({ entryPoints, modules = {}, views, shell, alias, jsx }) {
   const options = {
     absWorkingDir: web,
     outdir: "static",
@@ -99,10 +109,10 @@ async function make({ entryPoints, modules = {}, lazily, shell, alias, jsx }) {
   };
   const result = await build({ ...options, entryPoints, format: "iife" });
   const imported = await build({ ...options, entryPoints: modules, format: "esm" });
-  const loaded = lazily ? await makeLazily(lazily, options) : [];
+  const explorer = views ? await makeExplorer(views, options) : { files: [], metafile: { inputs: {} } };
   const files = Object.fromEntries(shell.map((name) => [name, readFileSync(join(web, name))]));
-  files["THIRD_PARTY.txt"] = Buffer.from(licences(result.metafile));
-  for (const { path, contents } of [...result.outputFiles, ...imported.outputFiles, ...loaded]) files[path.split(sep).pop()] = Buffer.from(contents);
+  files["THIRD_PARTY.txt"] = Buffer.from(licences({ inputs: { ...result.metafile.inputs, ...explorer.metafile.inputs } }));
+  for (const { path, contents } of [...result.outputFiles, ...imported.outputFiles, ...explorer.files]) files[path.split(sep).pop()] = Buffer.from(contents);
   const hashes = Object.fromEntries(Object.keys(files).sort().map((name) => [name, sha256(files[name])]));
   files["manifest.json"] = Buffer.from(`${JSON.stringify({ source: sourceHash(), files: hashes }, null, 2)}\n`);
   return files;

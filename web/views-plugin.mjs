@@ -1,8 +1,9 @@
 // What is made of other files while the page is built.
 //
-// virtual:views                every src/views/*.tsx that exports `view`, so that adding one is adding its file; in the served
-//                              page a view is loaded when it is opened, and what stands before its Component is in the page
-// virtual:shell                the served page, which exports to these views what it shares with them
+// virtual:views                every src/views/*.tsx that exports `view`, so that adding one is adding its file; in the page
+//                              each is loaded when it is opened, and what stands before its Component is there before
+// virtual:page                 the page, which exports to these views what it shares with them
+// virtual:view/NAME            a view, which adds itself to those that are there
 // virtual:generation-options   the options of the library's JSON schema, by heading, as the page's controls have them
 
 import { readdirSync, readFileSync } from "node:fs";
@@ -49,35 +50,39 @@ function aboutOf([name, source]) {
 function viewsModule(web, lazily) {
   const views = Object.entries(viewsOf(web));
   if (lazily) {
-    const list = views.map((each) => `{ ...${JSON.stringify(aboutOf(each))}, Component: later(() => import("./view-${each[0]}.js")) }`);
+    const list = views.map((each) => `{ ...${JSON.stringify(aboutOf(each))}, Component: later("${each[0]}", () => import("./view-${each[0]}.js")) }`);
     return `import { later } from "../ui/later";\nexport const MODULES = Object.fromEntries([${list}].map((view) => [view.name, view]));`;
   }
   const imports = views.map(([name], at) => `import { view as view${at} } from "./${name}";`);
   return `${imports.join("\n")}\nexport const MODULES = Object.fromEntries([${views.map((_, at) => `view${at}`)}].map((view) => [view.name, view]));`;
 }
 
-/** Packages and folders of which the served page has the one copy. */
+const viewModule = (name) => `import { LOADED } from "./ui/later";\nimport { view } from "./views/${name}";\nLOADED["${name}"] = view;`;
+
+/** Packages and folders of which the page has the one copy. */
 const SHARED = /^(preact|preact\/hooks|@preact\/signals)$/;
 const SHARED_FOLDERS = /^src\/(core|ui)\//;
 
 /** Every part of core/ and ui/ that can be imported without beginning something. */
 const sharedFiles = (web) => ["core", "ui"].flatMap((folder) => filesOf(join(web, "src", folder)).map((name) => `./${folder}/${name}`)).filter((name) => /(?<!\.d)\.tsx?$/.test(name));
 
-/** What these files export of their own, where two do not export the same name: then neither of both could be had. */
-function shellModule(web) {
-  const names = new Map();
+/** What the page exports: of these files the names that are words of some view. Two files may not export the same name. */
+function pageModule(web) {
+  const views = filesOf(join(web, "src", "views")).filter((name) => /\.tsx?$/.test(name)).map((name) => readFileSync(join(web, "src", "views", name), "utf8"));
+  const words = new Set(views.join("\n").match(/\w+/g));
+  const files = new Map();
   for (const file of sharedFiles(web)) {
     for (const [, name] of readFileSync(join(web, "src", file), "utf8").matchAll(/^export (?:async )?(?:const|function|class) (\w+)/gm)) {
-      if (names.has(name)) throw new Error(`${names.get(name)} and ${file} both export ${name}: give one of them another name`);
-      names.set(name, file);
+      if (files.has(name)) throw new Error(`${files.get(name)} and ${file} both export ${name}: give one of them another name`);
+      files.set(name, file);
     }
   }
-  const shared = ["preact", "preact/hooks", "@preact/signals", ...sharedFiles(web)];
-  return [`import "./served-main";`, ...shared.map((name) => `export * from "${name}";`)].join("\n");
+  const shared = [...files].filter(([name]) => words.has(name) || name === "LOADED").map(([name, file]) => `export { ${name} } from "${file}";`);
+  return [`import "./main";`, ...["preact", "preact/hooks", "@preact/signals"].map((name) => `export * from "${name}";`), ...shared].join("\n");
 }
 
 /**
- * @param lazily The served page: its views are files of their own.
+ * @param lazily The page: its views are files of their own.
  * @param within A file of a view: what the page shares comes from it.
  */
 export function viewsPlugin(web, { lazily = false, within = "" } = {}) {
@@ -86,11 +91,12 @@ export function viewsPlugin(web, { lazily = false, within = "" } = {}) {
     setup({ onResolve, onLoad, resolve }) {
       const made = (filter, namespace, contents, resolveDir) => {
         onResolve({ filter }, ({ path }) => ({ path, namespace }));
-        onLoad({ filter: /.*/, namespace }, () => ({ contents: contents(), resolveDir }));
+        onLoad({ filter: /.*/, namespace }, ({ path }) => ({ contents: contents(path), resolveDir }));
       };
       made(/^virtual:generation-options$/, "options", () => optionsModule(web));
       made(/^virtual:views$/, "views", () => viewsModule(web, lazily), join(web, "src", "views"));
-      made(/^virtual:shell$/, "shell", () => shellModule(web), join(web, "src"));
+      made(/^virtual:page$/, "page", () => pageModule(web), join(web, "src"));
+      made(/^virtual:view\//, "view", (path) => viewModule(path.split("/").pop()), join(web, "src"));
       if (lazily) onResolve({ filter: /^\.\/view-[\w-]+\.js$/ }, ({ path }) => ({ path, external: true }));
       if (!within) return;
       onResolve({ filter: SHARED }, () => ({ path: within, external: true }));

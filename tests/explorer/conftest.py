@@ -39,12 +39,12 @@ STAND_IN = {
 </head>
 <body>
 <div id="app"></div>
-<script type="module" src="/static/served.js"></script>
+<script src="/static/app.js"></script>
 </body>
 </html>
 """,
     "app.js": 'document.title = "</script><!--";\n' + "// padding\n" * 200,
-    "served.js": "// the page without its views\n" + "// padding\n" * 200,
+    **{f"view-{name}.js": f"// {name}\n" for name in ("model", "head", "generate", "sound")},
     "app.css": "body { margin: 0 }\n",
     "listen.js": "// sounds\n",
     "listen.css": "body { margin: 1px }\n",

@@ -33,9 +33,9 @@ class Reader(HTMLParser):
     def scripts(self) -> list[tuple[dict[str, str | None], str]]:
         return [(attributes, text) for tag, attributes, text in self.elements if tag == "script"]
 
-    def program(self) -> str:
-        """The program of the page, which is compressed in it."""
-        (text,) = (text for attributes, text in self.scripts() if attributes.get("data-packed") == "script")
+    def program(self, kind: str = "script") -> str:
+        """The program of the page, or its style, which are compressed in it."""
+        (text,) = (text for attributes, text in self.scripts() if attributes.get("data-packed") == kind)
         return unpacked(text).decode()
 
     def frames(self) -> dict[str, bytes]:

@@ -33,7 +33,7 @@ def test_the_shell_needs_no_token_and_holds_none(client: Client) -> None:
     for path, name, kind in (
         ("/", "index.html", "text/html"),
         ("/static/index.html", "index.html", "text/html"),
-        ("/static/served.js", "served.js", "text/javascript"),
+        ("/static/app.js", "app.js", "text/javascript"),
         ("/static/app.css", "app.css", "text/css"),
     ):
         answer = client.ask(path, headers={"Authorization": None})
@@ -116,9 +116,9 @@ def test_gzip_only_where_it_is_asked_for_and_helps(client: Client) -> None:
     small = json.dumps({"s": session["id"], "map": "self", "layer": 0, "head": 0, "query": 0}).encode()
     page = f"/api/page?s={session['id']}"
     for path, accepts, packed in (
-        ("/static/served.js", "gzip, deflate", True),
-        ("/static/served.js", "br, gzip;q=0", False),
-        ("/static/served.js", None, False),
+        ("/static/app.js", "gzip, deflate", True),
+        ("/static/app.js", "br, gzip;q=0", False),
+        ("/static/app.js", None, False),
         ("/api/view/row", "gzip", False),
         (page, "gzip", False),
     ):
@@ -126,8 +126,8 @@ def test_gzip_only_where_it_is_asked_for_and_helps(client: Client) -> None:
         answer = client.ask(path, method="POST" if body else "GET", body=body, headers={"Accept-Encoding": accepts})
         assert (answer.headers.get("content-encoding") == "gzip") == packed, (path, accepts)
         if packed:
-            assert gzip.decompress(answer.body).decode() == STAND_IN["served.js"]
-            assert len(answer.body) < len(STAND_IN["served.js"])
+            assert gzip.decompress(answer.body).decode() == STAND_IN["app.js"]
+            assert len(answer.body) < len(STAND_IN["app.js"])
 
 
 def test_a_large_frame_is_packed(serve: Serve, minilm: Path) -> None:

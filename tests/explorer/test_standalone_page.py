@@ -107,12 +107,11 @@ def test_it_is_the_served_page_and_asks_nobody_for_anything(models: dict[str, Mo
     assert not [
         a for tag, a, _ in reader.elements if tag in ("link", "script", "img") and (a.get("src") or a.get("href"))
     ]
-    (style,) = (text for tag, _, text in reader.elements if tag == "style")
-    assert style.strip() == STAND_IN["app.css"].strip()
+    assert reader.program("style") == STAND_IN["app.css"]
     *blocks, (attributes, loader) = reader.scripts()
     assert attributes == {} and loader.strip() == LOADER.strip()
     assert all(a["type"] in ("application/json", "application/octet-stream") for a, _ in blocks)
-    assert reader.program() == STAND_IN["app.js"]
+    assert reader.program() == "".join(STAND_IN[name] for name in ("app.js", "view-model.js", "view-head.js"))
 
 
 def test_the_policy_lets_only_this_script_and_style_work(models: dict[str, Model]) -> None:
@@ -124,7 +123,7 @@ def test_the_policy_lets_only_this_script_and_style_work(models: dict[str, Model
     loader = source.rpartition("<script>")[2].partition("</script>")[0]
     inline = {
         "script-src": [loader, reader.program()],
-        "style-src": [source.partition("<style>")[2].partition("</style>")[0]],
+        "style-src": [reader.program("style")],
     }
     for name, texts in inline.items():
         digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
@@ -144,8 +143,8 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert "onerror" not in source
     assert not reader.comments
     assert (
-        source.count("<script") == source.count("</script>") == 18
-    )  # 9 frames, map, session, look-ups, tour and what it leaves out, architecture, route, program and what unpacks it
+        source.count("<script") == source.count("</script>") == 19
+    )  # 9 frames, map, session, look-ups, tour and what it leaves out, architecture, route, style, program, unpacking
 
 
 @pytest.mark.parametrize("layers", [[1], [0, 1], []])

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.explorer.registry import TABS
+from glassformer.explorer.standalone_page import page_around
+
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "glassformer" / "explorer" / "static"
@@ -88,7 +91,7 @@ def compressed(*names: str) -> int:
 
 
 def test_the_shell_is_light() -> None:
-    size = compressed("index.html", "served.js", "app.css")
+    size = compressed("index.html", "app.js", "app.css")
     assert size <= 75_000, f"{size:,} bytes compressed"
 
 
@@ -97,13 +100,19 @@ def test_each_view_is_a_file_of_its_own_and_light() -> None:
     sources = {path.stem: path.read_text("utf-8") for path in (WEB / "src" / "views").glob("*.tsx")}
     assert sorted(views) == sorted(f"view-{name}" for name, text in sources.items() if "\nexport const view:" in text)
     assert max(views.values()) <= 16_000, views
-    shell = (STATIC / "served.js").read_text("utf-8")
+    shell = (STATIC / "app.js").read_text("utf-8")
     assert all(f'import("./{name}.js")' in shell for name in views)
 
 
-def test_a_saved_page_has_all_views() -> None:
-    size = compressed("app.js", "app.css")
-    assert size <= 170_000, f"{size:,} bytes compressed"
+def in_a_file(*views: str) -> int:
+    """Bytes that the program takes in a saved page: compressed, in base64, with the loader and the frame."""
+    return sum(map(len, page_around(views=views)))
+
+
+def test_a_saved_page_of_one_view_carries_that_view_alone() -> None:
+    sizes = {name: in_a_file(name) for name in TABS}
+    assert max(sizes.values()) <= 150_000, sizes
+    assert in_a_file(*TABS) <= 260_000
 
 
 def test_the_page_of_sounds_carries_no_explorer() -> None:

@@ -32,7 +32,7 @@ def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: P
     from glassformer.explorer.standalone_page import page_around
     from glassformer.speech.transcription_trace import TranscriptionTrace
 
-    page_around()  # an early error where files of the page are missing
+    page_around(views=["sound"])  # an early error where files of the page are missing
     page = TranscriptionTrace(model, sound, replace(options, word_timestamps=True))
     for segment in (segment for step in steps_of(sound, page.recording) for segment in step.segments):
         if not json:

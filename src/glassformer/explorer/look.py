@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
+from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation, views_of
 from glassformer.explorer.difference import difference_readings
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.lesson import read_lesson
@@ -365,7 +365,13 @@ class Look(LocalPage, InNotebook):
     def live_page(self) -> LivePage:
         """The page in a cell, in which the texts can be changed."""
         return LivePage(
-            html=lambda: "".join(page_around(reports=has_report_views(), start=self.start.fragment)),
+            html=lambda: "".join(
+                page_around(
+                    views=views_of(self.explorer.runs.facts),
+                    reports=has_report_views(),
+                    start=self.start.fragment,
+                )
+            ),
             still=self._still,
             app=self.explorer.cell_app(self.texts),
             released=self.explorer.runs.forget,

@@ -57,7 +57,7 @@ def media_type(sound: Path, limit: int) -> str | None:
 
 def transcript_parts(trace: TranscribedSound) -> Iterator[str]:
     """The page of a transcription as HTML in pieces, from its beginning to its end."""
-    before, after = page_around()
+    before, after = page_around(views=["sound"])
     yield before
     yield frame_block("spectrogram", trace.spectrogram())
     for number, frame in enumerate(trace.alignments):

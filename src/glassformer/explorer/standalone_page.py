@@ -4,7 +4,7 @@
     body    script class="frame" data-key="overview/self/0"    base64(deflate(frame)) …
             script id="session"                                base64(deflate(JSON))
             script id="trace"                                  a generation trace, where the page holds one
-            script    the program, found by its hash in the policy: all views, which a server sends when they are opened
+            script    the program, found by its hash in the policy: the page, and the views that this file shows
 
 Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed
 in the browser, are in it while the file stays small; `exact_layers` lists them.
@@ -48,6 +48,7 @@ from glassformer.reports.page import (
     content_security_policy,
     element,
     kernel_file,
+    packed,
     packed_program,
     report_files,
     shown_path,
@@ -80,11 +81,14 @@ def page_files() -> dict[str, bytes]:
     return contents
 
 
-def page_around(program: str = "app", *, reports: bool = False, start: str | None = None) -> tuple[str, str]:
+def page_around(
+    program: str = "app", *, views: Iterable[str] = (), reports: bool = False, start: str | None = None
+) -> tuple[str, str]:
     """The HTML before and after the data of a standalone page: policy and style, and the program.
 
     Args:
-        program: app, the explorer and the page of a transcription; or listen, the page of sounds
+        program: app, the explorer; or listen, the page of sounds
+        views: of the explorer, those that the page shows; the page of a transcription is the view sound
         reports: with the program of reports, which draws the views of plug-ins
         start: in the cell of a notebook, where the program asks the kernel, the initial state, as a URL fragment
     Raises: PageMissingError: this installation lacks the page's files.
@@ -93,7 +97,8 @@ def page_around(program: str = "app", *, reports: bool = False, start: str | Non
     for tag in (STYLE, SCRIPT, "<head>", "</head>"):
         if files["index.html"].count(tag) != 1:
             raise PageMissingError(f"index.html of the built page should have {tag} once")
-    style, script = files[f"{program}.css"], files[f"{program}.js"]
+    own = [f"view-{name}.js" for name in views]
+    style, script = files[f"{program}.css"], "".join(files[x] for x in [f"{program}.js", *own] if x in files)
     if reports:
         report_style, report_script = report_files(None)
         style, script = style + report_style, f"{report_script}\n{script}"
@@ -104,7 +109,7 @@ def page_around(program: str = "app", *, reports: bool = False, start: str | Non
     before = before.replace("<head>", f"<head>\n{content_security_policy([style], [kernel, LOADER, script])}")
     # As it is, since the notebook sends its port as soon as the page is there.
     listener = element("script", kernel) if kernel else ""
-    return before.replace(STYLE, element("style", style)), listener + packed_program(script) + after
+    return before.replace(STYLE, packed(style, data_packed="style")), listener + packed_program(script) + after
 
 
 CAP_BYTES = 25_000_000
@@ -120,7 +125,7 @@ MAX_MAPPED_TOKENS = 512
 """Of longer texts a page leaves out the map of tokens."""
 
 STYLE = '<link rel="stylesheet" href="/static/app.css">'
-SCRIPT = element("script", type="module", src="/static/served.js")
+SCRIPT = element("script", src="/static/app.js")
 
 Progress = Callable[[int, int], None]
 
@@ -196,7 +201,7 @@ class StandalonePage:
         self.lesson = lesson
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
-        self._around = page_around(reports=bool(self._about["reports"]))
+        self._around = page_around(views=self._about["views"], reports=bool(self._about["reports"]))
 
     @property
     def left_out(self) -> list[int]:

@@ -22,12 +22,12 @@ export async function openExplorer(root: Element, transport: Transport): Promise
   if (themeName) chooseTheme(themeName);
 }
 
-/** Draw in the element of the page, as soon as it is there. */
+/** Draw in the element of the page, as soon as it is there, and what stands behind this program in a saved page has run. */
 export function whenReady(open: (root: Element) => Promise<void>): void {
   const start = () => {
     const root = document.getElementById("app");
     if (!root) throw new Error("The page has no element #app to draw in.");
-    void open(root);
+    queueMicrotask(() => void open(root));
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

@@ -38,4 +38,6 @@ export interface ViewModule {
   /** Begins again for each session; otherwise it continues with the next one. */
   fresh?: boolean;
   Component(props: WorkProps): ComponentChildren;
+  /** Draws a file of its own, without the explorer. */
+  alonePage?(root: Element): Promise<void>;
 }

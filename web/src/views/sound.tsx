@@ -1,19 +1,30 @@
 /** Page of a transcription: the sound under its words, the attention that heard them, and every attempt of each window. */
 
+import { render } from "preact";
 import { useMemo } from "preact/hooks";
 import "./sound.css";
 import { csv } from "../core/csv";
 import { download } from "../core/browser";
+import { pairsOf } from "../core/url-state";
 import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
-import { nextTheme, theme } from "../ui/theme";
+import { chooseTheme, followTheme, nextTheme, theme } from "../ui/theme";
 import { Controls, Facts, Panels, useKeys, wordRows } from "./sound/panels";
 import { Player } from "./sound/player";
-import { embeddedSound, type Transcript } from "./sound/transcript";
+import { embeddedSound, openTranscript, type Transcript } from "./sound/transcript";
 import type { ViewModule } from "../ui/view-module";
 import { SoundView } from "./sound/view";
 
-export function SoundPage({ transcript }: { transcript: Transcript }) {
+async function alonePage(root: Element): Promise<void> {
+  const linkTheme = pairsOf(location.hash).get("theme");
+  followTheme();
+  const transcript = await openTranscript();
+  document.title = `${transcript.name} · glassformer`;
+  render(<SoundPage transcript={transcript} />, root);
+  if (linkTheme) chooseTheme(linkTheme);
+}
+
+function SoundPage({ transcript }: { transcript: Transcript }) {
   const player = useMemo(() => opened(transcript), [transcript]);
   useKeys(player);
   return (
@@ -52,4 +63,5 @@ export const view: ViewModule = {
   name: "sound", title: "Sound", alone: true,
   sentence: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
   Component: ({ sound, ...props }) => sound && <SoundView {...props} sound={sound} />,
+  alonePage,
 };
