@@ -21,15 +21,14 @@ from glassformer.explorer.look import InitialView, Look, token_of
 from glassformer.explorer.options import LookOptions
 from glassformer.inspect.opening import HeadFinding
 from glassformer.inspect.session import Session
+from glassformer.reports.attention_picture import COLOURS, PALE, PAPER, lines
 from glassformer.reports.drawing import Drawing, blue, length_of, matrix, photograph, wrapped, write_drawing
 
 VIEWS = ("head", "matrix")
 """Views that are drawn here."""
 MAX_TOKENS = 128  # of a drawing; the page scrolls, and shows more
-COLOURS = ("#0b6b83", "#c2410c", "#6d3fc0", "#2f7d1f", "#b01e68", "#8a6400", "#1d55c4", "#5b5f66")
-INK, INK_2, INK_3, PAPER, RAISED = "#0f1c2b", "#41526a", "#5a6b82", "#ffffff", "#f3f6fa"
-FAINT = 0.02  # a share below which a head's line is left out
-ROW, MARGIN, GAP, TOKEN = 27, 24, 300, 15
+INK_2, RAISED = "#41526a", "#f3f6fa"
+MARGIN = 24
 CARD = (1200, 630)
 """Width and height of a card: what messengers and social networks show whole."""
 
@@ -171,58 +170,23 @@ def head_drawing(
     titled: bool = True,
 ) -> Drawing:
     """Tokens that attend on the left, those attended to on the right, a line for each share."""
-    about = session.maps[heads[0][0]]
-    left, right = _names(session, about.queries), _names(session, about.keys)
-    one = query if isinstance(query, int) else None
-    above = MARGIN + (64 if titled else 0)
-    columns = [max(length_of(text, TOKEN) for text in texts) + 12 for texts in (left, right)]
-    width = max(
-        2 * MARGIN + sum(columns) + GAP, length_of(_sentence(session, heads, finding), 16) + 2 * MARGIN if titled else 0
+    about, one = session.maps[heads[0][0]], query if isinstance(query, int) else None
+    pale = [{i for i, x in enumerate(session.streams[name]) if x.special} for name in (about.queries, about.keys)]
+    sentence = _sentence(session, heads, finding)
+    drawing = lines(
+        _names(session, about.queries),
+        _names(session, about.keys),
+        {f"head {head[2]}": _probs(session, head).tolist() for head in heads},
+        one=one,
+        pale=(pale[0], pale[1]),
+        strong=(None, None) if finding is None else (finding.query, finding.key),
+        named=titled,
+        least=length_of(sentence, 16) + 2 * MARGIN if titled else 0,
+        room=(MARGIN + 64, MARGIN + 22) if titled else (MARGIN, MARGIN),
     )
-    drawing = Drawing(round(width), above + ROW * max(len(left), len(right)) + MARGIN + (22 if titled else 0), PAPER)
-    inner = (width - sum(columns) - GAP) / 2
-    edges = inner + columns[0], inner + columns[0] + GAP
-    shares: list[list[float]] = []
-
-    def middle(i: int) -> float:
-        return above + ROW * (i + 0.5)
-
-    for lane, head in enumerate(heads):
-        colour, shift = COLOURS[lane % len(COLOURS)], 2.0 * (lane - (len(heads) - 1) / 2)
-        shares = _probs(session, head).tolist()
-        _draw_lines(drawing, shares, one, colour, (edges[0], middle(0) + shift, edges[1]))
-    for texts, stream, x, anchor in (
-        (left, about.queries, edges[0] - 8, "end"),
-        (right, about.keys, edges[1] + 8, "start"),
-    ):
-        for i, (text, token) in enumerate(zip(texts, session.streams[stream], strict=True)):
-            looked = finding is not None and i == (finding.query if anchor == "end" else finding.key)
-            if one is not None and len(heads) == 1 and anchor == "start" and shares[one][i] >= FAINT:
-                text += f"  {shares[one][i]:.0%}"
-            drawing.text(
-                x, middle(i), text, size=TOKEN, colour=INK_3 if token.special else INK, anchor=anchor, strong=looked
-            )
     if titled:
-        drawing.text(MARGIN, MARGIN + 6, _sentence(session, heads, finding), size=16, strong=True)
-        drawing.text(edges[0] - 8, above - 14, "from", colour=INK_3, anchor="end")
-        drawing.text(edges[1] + 8, above - 14, "to", colour=INK_3)
-        for lane, (_, _, number) in enumerate(heads):
-            drawing.text(
-                MARGIN + 66 * lane, drawing.height - 18, f"head {number}", size=13, colour=COLOURS[lane % len(COLOURS)]
-            )
+        drawing.text(MARGIN, MARGIN + 6, sentence, size=16, strong=True)
     return drawing
-
-
-def _draw_lines(
-    drawing: Drawing, shares: list[list[float]], one: int | None, colour: str, frame: tuple[float, float, float]
-) -> None:
-    """A line for each share, of `one` query alone where it is given; frame: left edge, the first row, right edge."""
-    left, top, right = frame
-    for i, row in enumerate(shares):
-        for j, share in enumerate(row):
-            if share >= FAINT and one in (None, i):
-                width, opacity = 0.7 + 3.3 * share, 0.1 + 0.9 * share**0.75
-                drawing.curve(left, top + ROW * i, right, top + ROW * j, colour, width=width, opacity=opacity)
 
 
 def matrix_drawing(
@@ -246,7 +210,7 @@ def matrix_drawing(
         drawing.height - 16,
         f"{_below(heads[:1])} · shares of attention in percent, a row sums to 100",
         size=12,
-        colour=INK_3,
+        colour=PALE,
     )
     return drawing
 
@@ -272,7 +236,7 @@ def card_drawing(
         for line in wrapped(f"“{text}”", room, 20)[:3]:
             drawing.text(56, y, line, size=20, colour=INK_2)
             y += 28
-    drawing.text(56, height - 48, f"{model} · {_below(heads)} · Glassformer", size=16, colour=INK_3)
+    drawing.text(56, height - 48, f"{model} · {_below(heads)} · Glassformer", size=16, colour=PALE)
     drawing.rect(620, 40, width - 660, height - 80, PAPER, round=16)
     drawing.place(head_drawing(session, heads, finding, titled=False), 640, 56, width - 700, height - 112)
     return drawing

@@ -85,6 +85,10 @@ class Drawing:
         path = f"M{x0:.1f} {y0:.1f}C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
         self._add("path", **{"d": path, "fill": "none", "stroke": colour, "stroke-width": width, "opacity": opacity})
 
+    def image(self, x: float, y: float, width: float, height: float, address: str) -> None:
+        """A picture in a box, each of its pixels sharp; address: one that holds it, `data:…`."""
+        self._add("image", x=x, y=y, width=width, height=height, href=address, **{"image-rendering": "pixelated"})
+
     def cells(
         self, x: float, y: float, cell: tuple[float, float], fills: Sequence[Sequence[str | None]], *, gap: float = 0
     ) -> None:

@@ -1,0 +1,45 @@
+"""Attention weights as pictures: lines, small maps of all heads, and the PNG that holds these."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+
+import numpy as np
+from PIL import Image
+
+from glassformer.reports.attention_picture import PIXELS, heads, lines, png
+
+
+def test_a_png_is_what_others_read() -> None:
+    pixels = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    palette = [(i, 2 * i, 255 - i) for i in range(12)]
+    read = np.asarray(Image.open(io.BytesIO(png(pixels, palette))).convert("RGB"))
+    assert np.array_equal(read, np.array(palette, np.uint8)[pixels])
+
+
+def test_a_line_for_each_share_that_is_seen() -> None:
+    shares = {"head 3": [[0.9, 0.1, 0.0], [0.01, 0.49, 0.5]], "head 1": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]}
+    both = lines(["a", "<b>"], ["x", "y", "z"], shares).svg()
+    assert both.count("<path ") == 4 + 2
+    assert "&lt;b&gt;" in both and re.findall(r">(head \d)<", both) == ["head 3", "head 1"]
+    one = lines(["a", "b"], ["x", "y", "z"], {"head 3": shares["head 3"]}, one=1, named=False).svg()
+    assert one.count("<path ") == 2 and "z  50%" in one and "head" not in one
+
+
+def test_many_heads_have_their_names_below_each_other() -> None:
+    drawing = lines(["a"], ["b"], {f"head {i}": [[1.0]] for i in range(12)})
+    rows = {float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>head', drawing.svg())}
+    assert len(rows) > 1 and max(rows) < drawing.height and min(rows) > 48 + 20
+
+
+def test_of_a_long_text_a_pixel_is_the_largest_of_its_cells() -> None:
+    weights = np.zeros((100, 100))
+    weights[50, 73] = 0.25
+    picture = heads([[weights]]).svg()
+    content = base64.b64decode(picture.partition("base64,")[2].partition('"')[0])
+    pixels = np.asarray(Image.open(io.BytesIO(content)))
+    across = -(-100 // -(-100 // PIXELS))
+    assert pixels[:across, :across].max() == 255 == pixels[50 // 4, 73 // 4]
+    assert (pixels[:across, :across] > 1).sum() == 1
