@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import torch
 
 from glassformer.errors import DataError
 from glassformer.inspect.patterns import attention_masks, own_patterns, position_encodings
+from glassformer.model import load
+from tests.e2e.tiny_models import make_folder
 from tests.inspect.passes import session_of
 
 T = 20
@@ -98,6 +101,56 @@ def test_those_of_a_model_are_its_tensors(kind: str) -> None:
         assert rotary is not None
         angles = torch.arange(6)[:, None] * rotary.frequencies(torch.device("cpu"), torch.float32)
         assert torch.allclose(own["rotary"].values, angles.cos(), atol=1e-6)
+
+
+def padded(kind: str, folder: Path) -> Any:
+    """A model of a family, and what it makes of a batch whose second row has two tokens of padding at its end."""
+    model = load(make_folder(folder, kind), task="translation" if kind == "bart" else None)
+    ids = torch.randint(5, 20, (2, 6), generator=torch.Generator().manual_seed(1))
+    keep = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
+    more = {"decoder_input_ids": ids} if kind == "bart" else {}
+    return model(input_ids=ids, attention_mask=keep, output_attentions=True, **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outputs"),
+    [
+        ("bert", {"mask": "attentions"}),
+        ("gpt2", {"mask": "attentions"}),
+        (
+            "bart",
+            {
+                "encoder mask": "encoder_attentions",
+                "decoder mask": "decoder_attentions",
+                "cross mask": "cross_attentions",
+            },
+        ),
+    ],
+)
+def test_masks_of_a_model_are_what_its_attention_hides_of_a_padded_batch(
+    kind: str, outputs: dict[str, str], tmp_path: Path
+) -> None:
+    own = own_patterns(session_of(kind), 6, layer=1, padding=2)
+    assert [name for name in own if name.endswith("mask")] == list(outputs)
+    made = padded(kind, tmp_path)
+    for name, field in outputs.items():
+        weights, causal = getattr(made, field)[-1][1], "causal" in own[name].rule
+        texts = slice(0, 4) if causal else slice(None)  # what padding after a text looks at is nobody's business
+        assert torch.equal(own[name].values[texts], (weights > 0).all(0)[texts]), name
+        assert own[name].options == (("layer",) if causal else ("layer", "padding"))
+        assert causal or own[name].rule.endswith("but the last 2, which are padding")
+
+
+def test_a_map_alone_has_plain_names() -> None:
+    session = session_of("bart")
+    assert list(own_patterns(session, 6, map="cross")) == ["mask", "positions"]
+    assert own_patterns(session, 6, map="cross")["mask"].rule == (
+        "every token of the target attends to every token of the source"
+    )
+    sound = own_patterns(session_of("whisper"), 6, padding=2)
+    assert sound["encoder mask"].values.all() and sound["cross mask"].values.all(), "a sound is not padded by a mask"
+    with pytest.raises(DataError, match="padding is 7; it must be a whole number from 0 to 6"):
+        own_patterns(session, 6, padding=7)
 
 
 def test_numbers_out_of_range_are_refused() -> None:

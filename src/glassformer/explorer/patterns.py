@@ -16,12 +16,12 @@ SHOWN = 128
 
 
 def masks(
-    session: Session, *, tokens: int, layer: int, head: int, map: str | None, heads: int, width: int, **options: int
+    session: Session, *, tokens: int, layer: int, head: int, padding: int, heads: int, width: int, **options: int
 ) -> bytes:
     """Every pattern at this size as a matrix. Raises: DataError: as the functions of `inspect.patterns`."""
     result = {
-        "model": own_patterns(session, tokens, layer=layer, head=head, map=map or next(iter(session.maps))),
-        "mask": attention_masks(tokens, **options),
+        "model": own_patterns(session, tokens, layer=layer, head=head, padding=padding),
+        "mask": attention_masks(tokens, padding=padding, **options),
         "position": position_encodings(tokens, width=width, heads=heads, head=head % heads),
     }
     entries = [(group, name, pattern) for group, patterns in result.items() for name, pattern in patterns.items()]
@@ -33,7 +33,13 @@ def masks(
 def _about(pattern: Pattern) -> dict[str, Any]:
     values = pattern.values
     mask = values.dtype == torch.bool
-    return {"rule": pattern.rule, "mask": mask, "pairs": int(values.sum()) if mask else None, "step": _steps(values)}
+    return {
+        "rule": pattern.rule,
+        "mask": mask,
+        "pairs": int(values.sum()) if mask else None,
+        "step": _steps(values),
+        "options": pattern.options,
+    }
 
 
 def _steps(values: Tensor) -> list[int]:

@@ -157,7 +157,6 @@ class MasksRequest(Schema):
     seed: Annotated[NonNegativeInt, Doc("Seed of what is random.")] = 0
     layer: Annotated[NonNegativeInt, Doc("Layer of the model's own.")] = 0
     head: Annotated[NonNegativeInt, Doc("Head of the model's own bias, and of ALiBi.")] = 0
-    map: Annotated[str | None, Doc("Attention map; null = the first.")] = None
     heads: Annotated[NonNegativeInt, Doc("Heads of ALiBi.")] = 8
     width: Annotated[NonNegativeInt, Doc("Numbers of a position's vector.")] = 32
 

@@ -173,7 +173,7 @@ class Html(InNotebook):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SideAttention:
     """The attention of one side: of a text to itself, or of a text to another.
 
     name: of the side; empty = there is only one
@@ -189,7 +189,7 @@ class Part:
     layers: Sequence[int] = ()
     heads: Sequence[int] = ()
 
-    def of(self, layers: Sequence[int] | None, heads: Sequence[int] | None) -> Part:
+    def of(self, layers: Sequence[int] | None, heads: Sequence[int] | None) -> SideAttention:
         """With these layers and heads; None = all. Raises: DataError: there is no such one."""
         chosen = {}
         for name, numbers, count in (
@@ -225,7 +225,7 @@ class AttentionPictures(InNotebook):
     pictures: of each part
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[SideAttention]
     pictures: Sequence[Drawing]
 
     def tables(self) -> list[Table]:
@@ -261,7 +261,7 @@ class AttentionPictures(InNotebook):
         )
 
 
-def _lines(part: Part) -> Drawing:
+def _lines(part: SideAttention) -> Drawing:
     """Raises: DataError: too many tokens for lines."""
     if max(len(part.rows), len(part.columns)) > MAX_LINES:
         raise DataError(
@@ -282,7 +282,7 @@ def _parts(
     decoder_tokens: Any,
     second: int | None,
     pretty: bool,
-) -> list[Part]:
+) -> list[SideAttention]:
     """What there is to show, checked. Raises: DataError, ConfigError."""
     given = {
         "encoder_attention": encoder,
@@ -313,7 +313,7 @@ def _parts(
 
 def _part(
     name: str, argument: str, attention: Any, rows: tuple[str, Any], columns: tuple[str, Any], pretty: bool
-) -> Part:
+) -> SideAttention:
     """Raises: DataError: no attention weights, or other numbers of tokens."""
     layers = list(attention) if isinstance(attention, (list, tuple)) else []
     if not layers or not all(isinstance(x, Tensor) and x.ndim == 4 and len(x) == 1 for x in layers):
@@ -327,10 +327,10 @@ def _part(
         if len(names) != layers[0].shape[axis]:
             raise DataError(f"there are {len(names)} {which}, and {argument} is over {layers[0].shape[axis]}")
     left, right = ([_pretty(token) if pretty else token for token in names] for _, names in (rows, columns))
-    return Part(name, [layer[0] for layer in layers], left, right)
+    return SideAttention(name, [layer[0] for layer in layers], left, right)
 
 
-def _pairs(part: Part, second: int) -> Iterator[Part]:
+def _pairs(part: SideAttention, second: int) -> Iterator[SideAttention]:
     """Each of two texts with itself and with the other. Raises: DataError: no such token."""
     if not is_int(second) or not 0 < second < len(part.rows):
         raise DataError(f"sentence_b_start is {safe_repr(second)}; it must be a token from 1 to {len(part.rows) - 1}")

@@ -27,9 +27,10 @@ def test_masks_and_positions(tab: Tabs, words: Look, models: dict[str, Model], c
     one = tab(expect="400")
     page = one.goto(words, view="masks")
     page.locator(".masks-small").first.wait_for()
-    own = own_patterns(models["bert"].inspect(TEXT))
+    own = own_patterns(models["bert"].inspect(TEXT), padding=4)
     names = [*own, *attention_masks(), *position_encodings()]
     assert [each.strip() for each in page.locator(".masks-small").all_inner_texts()] == names
+    page.get_by_text("every token attends to every token but the last 4, which are padding. 320 of 400").wait_for()
     check(page, "the opening mask")
 
     page.get_by_role("button", name="causal", exact=True).click()
@@ -63,6 +64,24 @@ def test_masks_and_positions(tab: Tabs, words: Look, models: dict[str, Model], c
     assert page.locator(".data-table tbody tr").count() == 400
     page.set_viewport_size({"width": 320, "height": 640})
     fits(page, "320 wide")
+
+
+def test_an_encoder_and_a_decoder_have_three_masks(tab: Tabs, translation: Look) -> None:
+    one = tab()
+    page = one.goto(translation, view="masks")
+    own = page.get_by_role("region", name="This model")
+    masks = own.get_by_role("button", name=re.compile("mask$"))
+    masks.first.wait_for()
+    assert [each.strip() for each in masks.all_inner_texts()] == ["encoder mask", "decoder mask", "cross mask"]
+    page.get_by_text("320 of 400 pairs attend").wait_for()
+    own.get_by_role("button", name="decoder mask").click()
+    page.get_by_text("210 of 400 pairs attend").wait_for()
+    assert page.locator(".masks-numbers").inner_text().split() == ["tokens", "layer"]
+    own.get_by_role("button", name="cross mask").click()
+    page.get_by_text("every token of the target attends to every token of the source but the last 4").wait_for()
+    page.get_by_role("spinbutton", name="tokens").fill("3")  # fewer than the padding that nobody chose
+    page.keyboard.press("Tab")
+    page.get_by_text("0 of 9 pairs attend").wait_for()
 
 
 def test_a_saved_page_has_all_of_them(tab: Tabs, models: dict[str, Model], tmp_path: Path, check: Check) -> None:

@@ -19,11 +19,8 @@ import { diverging } from "./neuron/diverging-colours";
 
 /** Numbers of the request, with their defaults: see MasksRequest in explorer/requests.py. */
 const NUMBERS: Record<string, number> = { tokens: 20, window: 3, texts: 3, padding: 4, reading: 2, random: 3, block: 2, seed: 0, layer: 0, head: 0, heads: 8, width: 32 };
-/** Which of them a pattern has besides `tokens`. */
-const OWN: Record<string, string[]> = {
-  padding: ["padding"], band: ["window"], "causal band": ["window"], packed: ["texts"], global: ["window", "reading"], random: ["random", "seed"],
-  "block-sparse": ["block", "seed"], sinusoids: ["width"], "rotary cosines": ["width"], "rotary sines": ["width"], ALiBi: ["heads", "head"],
-};
+/** Numbers that count tokens, of which there are no more than all. */
+const COUNTS = ["texts", "padding", "reading", "random"];
 const GROUPS = { model: "This model", mask: "Masks", position: "Positions" } as const;
 const WORDS: Record<string, string> = { reading: "global tokens", random: "random tokens", block: "tokens of a block", padding: "padding", heads: "heads", width: "width" };
 const [INK, PICTURE, TABLED] = ["#10202c", 900, 400];
@@ -36,6 +33,8 @@ interface Pattern {
   pairs: number | null;
   /** Rows and columns of the matrix in a cell. */
   step: [number, number];
+  /** Numbers that it depends on, besides `tokens`. */
+  options: string[];
   values: Float32Array;
   height: number;
   width: number;
@@ -62,19 +61,20 @@ function matrixOf(pattern: Pattern): Matrix {
   };
 }
 
-function sentenceOf({ mask, values, height, width, step, name, group }: Pattern, [row, column]: CellPlace): string {
+function sentenceOf({ mask, values, height, width, step, name }: Pattern, [row, column]: CellPlace): string {
   const [t, s, value] = [row * step[0], column * step[1], values[row * width + column]];
   if (mask && step[0] * step[1] > 1) return `tokens from ${t}, to tokens from ${s}: ${percent(value)} of the pairs attend`;
   if (mask) return `token ${t} ${value ? "may attend" : "may not attend"} to token ${s}`;
-  if (height === width && (group === "model" ? name === "bias" : /buckets|ALiBi/.test(name))) return `token ${t} to token ${s}: ${number(value)}`;
+  if (height === width && /bias$|buckets|ALiBi/.test(name)) return `token ${t} to token ${s}: ${number(value)}`;
   return `position ${t}, number ${s}: ${number(value)}`;
 }
 
 function MasksView(props: ViewProps) {
-  const { state, set, session } = props;
+  const { state, set } = props;
   const { chosen } = state.value;
-  const asked = Object.fromEntries(Object.entries(NUMBERS).filter(([name, own]) => /^\d{1,6}$/.test(chosen[name] ?? "") && Number(chosen[name]) !== own).map(([name]) => [name, Number(chosen[name])]));
-  const request = session.maps.length > 1 && state.value.map !== session.maps[0].name ? { ...asked, map: state.value.map } : asked;
+  const given = (name: string) => (/^\d{1,6}$/.test(chosen[name] ?? "") ? Number(chosen[name]) : NUMBERS[name]);
+  const wanted = (name: string) => (COUNTS.includes(name) && !(name in chosen) ? Math.min(given(name), given("tokens")) : given(name));
+  const request = Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, wanted(name)] as const).filter(([name, value]) => value !== NUMBERS[name]));
   const [frame, otherwise] = useAnswer(props, "masks", request, "Drawing…");
   const last = useRef<Pattern[]>([]);
   const patterns = useMemo(() => frame && (frame.header.patterns as Pattern[]).map((each, at) => {
@@ -83,9 +83,7 @@ function MasksView(props: ViewProps) {
   }), [frame]);
   if (patterns) last.current = patterns;
   const all = last.current;
-  // Of a model whose tokens all see each other, a mask that hides something tells more.
-  const opening = all.find(({ mask, pairs, group, name, height, width, step }) => mask && (group === "model" || name === "causal") && pairs! < height * width * step[0] * step[1]);
-  const shown = all.find((each) => keyOf(each) === chosen.pattern) ?? opening ?? all[0];
+  const shown = all.find((each) => keyOf(each) === chosen.pattern) ?? all[0];
   const change = (name: string, value: string) => {
     const { [name]: _, ...rest } = state.peek().chosen;
     set({ chosen: value === String(NUMBERS[name]) ? rest : { ...rest, [name]: value } });
@@ -105,10 +103,9 @@ function MasksView(props: ViewProps) {
 
 /** The sizes of what is chosen. */
 function Numbers({ shown, value, change }: { shown: Pattern; value(name: string): string; change(name: string, value: string): void }) {
-  const names = ["tokens", ...(shown.group === "model" ? ["layer", ...(shown.name === "bias" ? ["head"] : [])] : OWN[shown.name] ?? [])];
   return (
     <div class="masks-numbers">
-      {names.map((name) => (
+      {["tokens", ...shown.options].map((name) => (
         <label key={name}><span>{WORDS[name] ?? name}</span><input type="number" min={0} max={4096} value={value(name)} onChange={(event) => change(name, event.currentTarget.value)} /></label>
       ))}
     </div>
