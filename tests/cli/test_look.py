@@ -139,6 +139,7 @@ def test_json_is_one_line_when_all_is_ready(folder: str) -> None:
         (["a", "b", "c"], "one text or two, got 3"),
         ([], "a folder of runs; of a model, give a text or two too, in quotes: glassformer look MODEL"),
         (["a", "--layers", "0"], "--layers says what the file of --html holds"),
+        (["a", "--views", "lens"], "--views says what the file of --html shows"),
         (["a", "--view", "heads"], "allowed: model, head, matrix, neuron"),
         (["a", "--html", "page.txt"], "must end in .html"),
     ],

@@ -98,6 +98,24 @@ def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, 
         look.port  # noqa: B018
     again = look.save(tmp_path / "again.html", layers=[1])
     assert again.exact_layers == {"self": [1]}
+    alone = look.save(tmp_path / "alone.html", views=["neuron", "masks"])
+    assert alone.tabs == ["neuron", "masks"]
+    for views, wrong in (
+        (["masks"], "view is 'neuron', and views= leaves it out: masks; add it there"),
+        (["mask"], "views has 'mask'; allowed: model, head,"),
+        (["neuron", "sound"], "the view 'sound' as a file is the page of a transcription"),
+    ):
+        with pytest.raises(ConfigError, match=wrong):
+            look.save(tmp_path / "alone.html", views=views)
+
+
+def test_a_file_of_one_view_opens_with_it(models: dict[str, Model], tmp_path: Path) -> None:
+    with models["gpt2"].look("time flies", block=False, browser=False) as look:
+        look.save(tmp_path / "lens.html", views=["lens"])
+        look.save(tmp_path / "text.html", views=["generate"])
+    lens, text = (Reader((tmp_path / f"{name}.html").read_text("utf-8")).session() for name in ("lens", "text"))
+    assert lens["start"] == "v=1&view=lens" and "generated" not in lens
+    assert text["start"] == "v=1&view=generate" and "generated" in text
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.errors import DataError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer import standalone_page, views
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.session_runs import SessionRuns
@@ -145,6 +145,22 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert (
         source.count("<script") == source.count("</script>") == 19
     )  # 9 frames, map, session, look-ups, tour and what it leaves out, architecture, route, style, program, unpacking
+
+
+def test_a_page_of_some_views_has_what_they_need(models: dict[str, Model]) -> None:
+    text = "time flies like an arrow"
+    _, page = page_of(models["bert"], text, tabs=["head"])
+    reader = Reader(str(page))
+    assert reader.session()["views"] == ["head"] == list(reader.session()["how_to_read"])
+    assert reader.program() == STAND_IN["app.js"] + STAND_IN["view-head.js"]
+    assert {key.partition("/")[0] for key in reader.frames()} == {"overview", "layer"}
+    assert reader.session()["opening"]["view"] == "head" and reader.session()["readings"] == []
+    _, page = page_of(models["gpt2"], text, tabs=["lens"], start="v=1&view=lens")
+    reader = Reader(str(page))
+    assert {key.partition("/")[0] for key in reader.frames()} == {"overview", "view"} and page.left_out == []
+    assert [each["view"] for each in reader.session()["readings"]] == ["lens"]
+    with pytest.raises(UnsupportedError, match="view is 'generate', which shows a text being generated"):
+        page_of(models["bert"], text, tabs=["generate"])
 
 
 @pytest.mark.parametrize("layers", [[1], [0, 1], []])

@@ -88,6 +88,6 @@ def _look_at_attention(
     with notes(repeats=False), Look(SessionRuns(factory), texts, start) as explorer:
         if page.html is not None:
             layers = None if page.layers is None else list(page.layers)
-            write(explorer, page.html, layers=layers, cap_bytes=page.cap_bytes, json=json)
+            write(explorer, page.html, layers=layers, cap_bytes=page.cap_bytes, views=page.views, json=json)
         else:
             serve(explorer, port=page.port, browser=page.browser, json=json)

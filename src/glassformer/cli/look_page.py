@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,19 @@ if TYPE_CHECKING:
 
 
 def write(
-    look: Look, html: Path, *, layers: list[int] | None = None, cap_bytes: int | None = None, json: bool = False
+    look: Look,
+    html: Path,
+    *,
+    layers: list[int] | None = None,
+    cap_bytes: int | None = None,
+    views: Sequence[str] = (),
+    json: bool = False,
 ) -> None:
     """Write the page as an HTML file, and print what it holds and what was left out."""
     with progress_of("forward pass") as bar:
         look.run.follow(bar)
     with progress_of("page") as bar:
-        page = look.save(html, layers=layers, cap_bytes=cap_bytes, progress=bar)
+        page = look.save(html, layers=layers, cap_bytes=cap_bytes, views=views, progress=bar)
     size = html.stat().st_size
     if json:
         print_json({**look.facts, "out": str(html), "bytes": size, "held": page.exact_layers}, indent=None)

@@ -155,16 +155,17 @@ def _page(jobs: ViewJobs) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         wanted = parse_query(PageRequest, request.query_params.multi_items())
+        tabs = () if wanted.view is None else (wanted.view,)
         if wanted.s is not None:
-            id, page = wanted.s, await run_in_threadpool(_session_page, jobs, runs.get(wanted.s))
+            id, page = wanted.s, await run_in_threadpool(_session_page, jobs, runs.get(wanted.s), tabs=tabs)
         else:
             assert wanted.w is not None and wanted.node is not None
             stored = traces.get(wanted.w)
             if runs.factory.lesson is None:
-                id, page = stored.id, await run_in_threadpool(generation_page, runs, stored, wanted.node)
+                id, page = stored.id, await run_in_threadpool(generation_page, runs, stored, wanted.node, tabs=tabs)
             else:  # which is about the prompt
                 run = runs.begin((stored.trace.prompt,))
-                id, page = stored.id, await run_in_threadpool(_session_page, jobs, run, stored)
+                id, page = stored.id, await run_in_threadpool(_session_page, jobs, run, stored, tabs=tabs)
         name = f"glassformer-{id[:8]}.html"
         return StreamingResponse(
             http.logged(page.parts()),
@@ -175,7 +176,9 @@ def _page(jobs: ViewJobs) -> Endpoint:
     return endpoint
 
 
-def _session_page(jobs: ViewJobs, run: SessionRun, written: StoredTrace | None = None) -> StandalonePage:
+def _session_page(
+    jobs: ViewJobs, run: SessionRun, written: StoredTrace | None = None, *, tabs: Sequence[str] = ()
+) -> StandalonePage:
     """The page of a session, with the map of embeddings, the views that took time, and the similarity of its texts; of
     a lesson also what its steps show, and the text that was written.
     """
@@ -187,11 +190,12 @@ def _session_page(jobs: ViewJobs, run: SessionRun, written: StoredTrace | None =
         run.result(),
         runs.facts,
         run.texts,
-        start="" if runs.factory.lesson is None else "v=1&tour=1",
+        start="" if runs.factory.lesson is None or tabs else "v=1&tour=1",
         generated=generated,
         readings=list(readings.values()),
         corpus=corpus,
         lesson=runs.factory.lesson,
+        tabs=tabs,
     )
 
 

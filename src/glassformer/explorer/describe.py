@@ -131,20 +131,28 @@ def session_id(revision: str, texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([revision, *texts]).encode()).hexdigest()[:16]
 
 
-def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str | None = None) -> dict[str, Any]:
+def describe(
+    session: Session, facts: ModelFacts, texts: Sequence[str], id: str | None = None, *, shown: Sequence[str] = ()
+) -> dict[str, Any]:
     """A session as a JSON object. `look` is the command that opens it, to which options can be appended.
 
     Args:
         texts: as the user gave them; an encoder-decoder may have generated the second of `session.texts` itself.
         id: session id; None = that of its texts.
+        shown: the views of the page; none = all of the model's.
     """
+    views = [name for name in views_of(facts) if not shown or name in shown]
     model = {key: value for key, value in asdict(facts).items() if key != "cli_arguments"}
     return {
         "id": id or session_id(facts.revision, texts),
         "model": model,
-        "views": views_of(facts),
-        "how_to_read": {name: HOW_TO_READ[name] for name in views_of(facts) if name in HOW_TO_READ},
-        "reports": {name: {"title": tab.title, "sentence": tab.sentence} for name, tab in tabs().items() if tab.title},
+        "views": views,
+        "how_to_read": {name: HOW_TO_READ[name] for name in views if name in HOW_TO_READ},
+        "reports": {
+            name: {"title": tab.title, "sentence": tab.sentence}
+            for name, tab in tabs().items()
+            if tab.title and name in views
+        },
         "texts": list(session.texts),
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],
         "fields": _fields(session, facts.modality),

@@ -263,18 +263,38 @@ class Look(LocalPage, InNotebook):
         super().close()
         self.explorer.close()
 
-    def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int | None = None) -> StandalonePage:
+    def page(
+        self, *, layers: Sequence[int] | None = None, cap_bytes: int | None = None, views: Sequence[str] = ()
+    ) -> StandalonePage:
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
 
         Args:
             cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, what its view needs
+            views: that the page shows, and opens with the first of them; none = all
+        Raises: ConfigError: no such view, or it leaves out the one that the page opens with.
         """
-        self.start.check_saved()
-        return self._page(layers, cap_bytes, command_line())
+        start = self.start
+        for name in views:
+            if name not in tabs():
+                raise ConfigError(f"views has {safe_repr(name)}; allowed: {', '.join(tabs())}")
+            InitialView(view=name).check_saved()
+        if views and start.view is None:
+            start = replace(start, view=views[0])
+        if views and start.view not in views:
+            raise ConfigError(f"view is {start.view!r}, and views= leaves it out: {', '.join(views)}; add it there")
+        start.check_saved()
+        return self._page(start, layers, cap_bytes, command_line(), views)
 
-    def _page(self, layers: Sequence[int] | None, cap_bytes: int | None, command: str) -> StandalonePage:
-        first, start = self.start.layer, self.start.fragment
-        if self._opens_with_generation:
+    def _page(
+        self,
+        begin: InitialView,
+        layers: Sequence[int] | None,
+        cap_bytes: int | None,
+        command: str,
+        tabs: Sequence[str] = (),
+    ) -> StandalonePage:
+        first, start = begin.layer, begin.fragment
+        if self._opens_with_generation(begin):
             stored, node = self._write()
             return generation_page(
                 self.explorer.runs,
@@ -285,6 +305,7 @@ class Look(LocalPage, InNotebook):
                 first=first,
                 start=start,
                 command=command,
+                tabs=tabs,
             )
         run = self.run
         session = run.result()
@@ -307,12 +328,12 @@ class Look(LocalPage, InNotebook):
             projections=self._projections,
             lesson=self.explorer.runs.factory.lesson,
             command=command,
+            tabs=tabs,
         )
 
-    @property
-    def _opens_with_generation(self) -> bool:
+    def _opens_with_generation(self, start: InitialView) -> bool:
         """Whether the page opens with what the model writes: requested by name, or nothing else was and it has room."""
-        start, facts = self.start, self.explorer.runs.facts
+        facts = self.explorer.runs.facts
         if any(given is not None for given in (start.view, start.layer, start.heads, start.tour)):
             return start.view == "generate"
         room = MAX_PROMPT_TOKENS if facts.max_tokens is None else min(MAX_PROMPT_TOKENS, facts.max_tokens)
@@ -337,15 +358,19 @@ class Look(LocalPage, InNotebook):
         *,
         layers: Sequence[int] | None = None,
         cap_bytes: int | None = None,
+        views: Sequence[str] = (),
         progress: Progress = lambda done, of: None,
     ) -> StandalonePage:
         """Write the standalone HTML page; an existing file is replaced once the new one is complete.
+
+        Args:
+            layers, cap_bytes, views: as `page`
 
         Returns: the page; its `exact_layers` names the layers whose exact numbers it holds.
         Raises: DataError: no such layer, or a path that cannot be written to.
         """
         check_html_path(path)
-        page = self.page(layers=layers, cap_bytes=cap_bytes)
+        page = self.page(layers=layers, cap_bytes=cap_bytes, views=views)
         page.save(path, progress)
         self._written_to = str(path)
         return page
@@ -360,7 +385,7 @@ class Look(LocalPage, InNotebook):
     def notebook_html(self) -> str:
         """The page in a frame. Raises: ConfigError: it cannot be saved as it was opened."""
         self.start.check_saved()
-        return notebook_frame(str(self._page(None, NOTEBOOK_BYTES, self._python())))
+        return notebook_frame(str(self._page(self.start, None, NOTEBOOK_BYTES, self._python())))
 
     def live_page(self) -> LivePage:
         """The page in a cell, in which the texts can be changed."""

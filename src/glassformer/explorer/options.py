@@ -11,7 +11,7 @@ from glassformer.errors import ConfigError
 from glassformer.files.schema import Doc, NonNegative, NonNegativeInt, Schema, at_least
 
 Port = Annotated[int, at_least(1, 65535)]
-OF_A_TEXT = ("layers", "view", "layer", "heads", "query", "key", "corpus", "codec", "against")
+OF_A_TEXT = ("layers", "views", "view", "layer", "heads", "query", "key", "corpus", "codec", "against")
 """Options of the explorer that say how it opens on a text."""
 
 
@@ -38,6 +38,10 @@ class LookOptions(Serving):
             "Size limit in MB of exact layers in the HTML file. Default: all layers up to 25, else what the view needs."
         ),
     ] = None
+    views: Annotated[
+        Sequence[str],
+        Doc("View that the HTML file shows, with its program and numbers alone; repeatable. Default: all."),
+    ] = ()
     view: Annotated[
         str | None,
         Doc(
@@ -80,6 +84,8 @@ class LookOptions(Serving):
     def validate(self) -> None:
         if self.html is None and self.layers is not None:
             raise ConfigError("layers= says what the file of html= holds; a served page has all layers")
+        if self.html is None and self.views:
+            raise ConfigError("views= says what the file of html= shows; a served page has all views")
 
     @property
     def cap_bytes(self) -> int | None:

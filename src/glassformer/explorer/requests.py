@@ -257,6 +257,7 @@ class PageRequest(Schema):
     s: Annotated[str | None, Doc("Id of the session.")] = None
     w: Annotated[str | None, Doc("Id of the trace.")] = None
     node: Annotated[NonNegativeInt | None, Doc("Node of the token tree.")] = None
+    view: Annotated[str | None, Doc("The view that it shows. Default: all.")] = None
 
     def validate(self) -> None:
         if (self.s is None) == (self.w is None) or (self.w is None) != (self.node is None):

@@ -26,14 +26,14 @@ from urllib.parse import parse_qsl, urlencode
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
 from glassformer.explorer.binary_frames import decode, encode
-from glassformer.explorer.describe import ModelFacts, describe, session_id, without_places
+from glassformer.explorer.describe import ModelFacts, check_view, describe, session_id, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import PASSES, default_readings, quick_readings, read
-from glassformer.explorer.registry import Reading, frame_of
+from glassformer.explorer.registry import VIEWS, Reading, frame_of
 from glassformer.explorer.requests import WithoutRequest
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.tour import tell
@@ -117,6 +117,9 @@ CAP_BYTES = 25_000_000
 VIEWS_OF_A_LAYER = ("head", "matrix", "neuron")
 """Views that compute with the exact numbers of one layer."""
 
+OF_A_TAB = {"sweep": "patch"}
+"""View → the tab that shows it, where that has another name."""
+
 MAX_LISTED_TOKENS = 256
 """Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""
 MAX_DISTRIBUTIONS = 1000
@@ -156,7 +159,9 @@ class StandalonePage:
         readings: views of the session; of the others those that are quick, and the one that `start` opens with.
         lesson: that the page plays; None = its tour.
         command: that makes this page; empty = `glassformer look`, of these texts.
-    Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
+        tabs: the views that the page shows, with their numbers and program alone, and no tour; none = all.
+    Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files. ConfigError: no such
+        view. UnsupportedError: the model does not have it.
     """
 
     def __init__(
@@ -175,6 +180,7 @@ class StandalonePage:
         readings: Sequence[Reading] = (),
         lesson: Lesson | None = None,
         command: str = "",
+        tabs: Sequence[str] = (),
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
         for layer in layers or ():
@@ -185,12 +191,18 @@ class StandalonePage:
         self.texts = [_shown_text(text, i, facts) for i, text in enumerate(texts)]
         self.layers = None if layers is None else frozenset(layers)
         self.cap_bytes = cap_bytes
-        self._about = describe(self.session, self.facts, self.texts, session_id(facts.revision, texts))
+        for name in tabs:
+            check_view(name, facts, texts)
+        self._about = describe(self.session, self.facts, self.texts, session_id(facts.revision, texts), shown=tabs)
+        self.tabs: list[str] = self._about["views"]
+        self._whole = not tabs
         self._about["texts"] = [_shown_text(text, i, facts) for i, text in enumerate(session.texts)]
         self._made_by = command
         opening = self._about["opening"]
         if generated is None and opening["view"] in ("generate", "sound"):  # what was not written cannot be shown
             opening["view"] = "model"
+        if opening["view"] not in self.tabs:
+            opening["view"] = self.tabs[0]
         best = next(iter(opening["findings"]), {"layer": 0, "map": self._about["maps"][0]["name"]})
         self.first = best["layer"] if first is None else first
         self._opening_map = best["map"]
@@ -201,13 +213,14 @@ class StandalonePage:
         self.lesson = lesson
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
-        self._around = page_around(views=self._about["views"], reports=bool(self._about["reports"]))
+        self._around = page_around(views=self.tabs, reports=bool(self._about["reports"]))
 
     @property
     def left_out(self) -> list[int]:
         """The layers whose exact numbers a saved page does not hold because of the size limit."""
         maps = self.session.maps
-        layers = range(0 if self.layers is not None else max(attention_map.layers for attention_map in maps.values()))
+        whole = self.layers is not None or not self._shows_layers
+        layers = range(0 if whole else max(attention_map.layers for attention_map in maps.values()))
         return [
             layer
             for layer in layers
@@ -225,7 +238,7 @@ class StandalonePage:
         yield from self._embeddings()
         self.readings += self._quick()
         yield json_block("session", self._description())
-        if lookups := stored_lookups(self.session):
+        if "head" in self.tabs and (lookups := stored_lookups(self.session)):
             yield json_block("lookups", lookups)
         for reading in self._views:
             yield frame_block(f"view/{reading.key}", reading.frame)
@@ -244,12 +257,15 @@ class StandalonePage:
     @property
     def _views(self) -> list[Reading]:
         """Views that the page has by their requests; projections are with their map."""
-        return [reading for reading in self.readings if reading.view != "projection"]
+        stored = [reading for reading in self.readings if reading.view != "projection"]
+        return [reading for reading in stored if self._whole or OF_A_TAB.get(reading.view, reading.view) in self.tabs]
 
     def _quick(self) -> list[Reading]:
         """What a page contains by default, of views that it has nothing of."""
         start = dict(parse_qsl(self.start))
         has, view = {reading.view for reading in self.readings}, start.get("view")
+        if not self._whole:  # as if it had what it does not show
+            has |= {name for name in (*VIEWS, "tour") if OF_A_TAB.get(name, name) not in self.tabs}
         quick = quick_readings(self.session, wanted=view, has=has) if self.facts.reads else []
         quick += default_readings(self.session, wanted=view, has=has)
         if "tour" not in has:
@@ -271,6 +287,8 @@ class StandalonePage:
 
     def _embeddings(self) -> Iterator[str]:
         """The map of the embeddings view: of texts, or of the tokens of each stream, where these are not too many."""
+        if "embedding" not in self.tabs:
+            return
         if self.corpus is not None:
             yield from _map_parts("embedding", self.corpus, {**projections_in(self.readings), **self.projections})
             return
@@ -297,6 +315,8 @@ class StandalonePage:
             )
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
         layers_and_maps.sort(key=lambda pair: pair[0] != self.first)  # stable: the others stay in order
+        if not self._shows_layers:
+            layers_and_maps = []
         for layer, name, frame in self._exact(
             layers_and_maps, lambda step: progress(len(layers_and_maps) + step, steps)
         ):
@@ -327,6 +347,10 @@ class StandalonePage:
             else:
                 yield layer, name, frame
         yield from waiting
+
+    @property
+    def _shows_layers(self) -> bool:
+        return not {"model", *VIEWS_OF_A_LAYER}.isdisjoint(self.tabs)
 
     @property
     def _computes_with_a_layer(self) -> bool:
@@ -367,6 +391,7 @@ def generation_page(
     first: int | None = None,
     start: str = "",
     command: str = "",
+    tabs: Sequence[str] = (),
 ) -> StandalonePage:
     """The standalone page of a generation trace: its token tree, and a session over the path to a node.
 
@@ -386,6 +411,7 @@ def generation_page(
         generated=(stored, node),
         lesson=runs.factory.lesson,
         command=command,
+        tabs=tabs,
     )
 
 

@@ -216,3 +216,19 @@ def test_a_text_that_is_markup_is_text(
         if view == "head":
             displayed = page.locator(".head-tokens.query .head-token").all_inner_texts()
             assert displayed == [token.text for token in made.session.streams["text"]]
+
+
+def test_a_view_alone_is_a_small_file_that_says_what_it_leaves_out(tab: Tabs, story: Look, tmp_path: Path) -> None:
+    one = tab()
+    one.goto(story, view="attribution").wait_for_selector("#view [data-cell]")
+    name, content = one.saved("Save this view alone")
+    assert name.endswith("-attribution.html") and len(content) <= 150_000
+    (tmp_path / name).write_bytes(content)
+    alone = tab(allow="nobody")
+    page = alone.goto(tmp_path / name)
+    page.wait_for_selector("#tab-attribution[aria-selected=true]")
+    assert page.get_by_role("tab").count() == 1 and page.get_by_role("button", name="Tour").count() == 0
+    page.locator("[role=gridcell][data-cell]").first.click()
+    page.get_by_role("button", name="open", exact=True).click()
+    assert "A page of all views: glassformer look" in alone.wait_for_banner("does not show the view head")
+    assert alone.state["view"] == "attribution"

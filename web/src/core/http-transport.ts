@@ -72,9 +72,10 @@ export class HttpTransport implements Transport {
     return servedEmbeddings(this, session, stream);
   }
 
-  async page(session: Session, location?: PageLocation): Promise<Blob> {
+  async page(session: Session, location?: PageLocation, view?: string): Promise<Blob> {
     if (location === "transcript") return (await this.call("/transcript")).blob();
     const parameters: Record<string, string> = location && "w" in location ? { w: location.w, node: String(location.node) } : { s: session.id };
+    if (view) parameters.view = view;
     return (await this.call(`/page?${new URLSearchParams(parameters)}`)).blob();
   }
 

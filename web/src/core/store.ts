@@ -112,6 +112,10 @@ export class Store {
     const session = this.session.value;
     const before = this.current.value;
     if (!session || !before) return;
+    if (change.view && !session.views.includes(change.view)) {
+      this.refuse(new UserError(`This page does not show the view ${change.view}. A page of all views: ${session.look} --html page.html`, "absent"));
+      return;
+    }
     const after = clampState({ ...before, ...change }, session);
     this.current.value = after;
     if (after.view !== before.view) this.say(""); // what was said of the view before

@@ -416,8 +416,8 @@ export interface Transport {
   listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
   /** The map of embeddings: of the texts that the page was opened with, or else of the tokens of a stream. */
   embeddings(session: Session, stream: string): EmbeddingSource;
-  /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
-  page?(session: Session, location?: PageLocation): Promise<Blob>;
+  /** The session, and a generation trace, as one HTML file, of a view alone where one is named, or the transcript; absent in a page that is one already. */
+  page?(session: Session, location?: PageLocation, view?: string): Promise<Blob>;
 }
 
 /** As in explorer/registry.py; which there are, a session says. */

@@ -27,10 +27,10 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
     await navigator.clipboard.writeText(store.link());
     return "The link is copied. It opens on this computer, while the program runs; send others the file.";
   };
-  const page = async () => {
+  const page = (view?: string) => async () => {
     store.say("Putting the page together…");
-    const file = await store.transport.page!(session, exports.value?.location);
-    return save(`${fileName(session.model.name)}.html`, file);
+    const file = await store.transport.page!(session, exports.value?.location, view);
+    return save(`${[session.model.name, ...(view ? [view] : [])].map(fileName).join("-")}.html`, file);
   };
   const view = (ending: string, make: (shown: Exports) => Blob | Promise<Blob>) => async () => {
     const shown = exports.value;
@@ -46,7 +46,8 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
       <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={() => placeBelow(menu.current, button.current)}>
         <p>To send</p>
         <button disabled={nothing} onClick={() => act(view("card.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Card: the finding, the view, the text (PNG)</button>
-        {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file, to send</button>}
+        {store.transport.page && <button onClick={() => act(page())}>Save this page as one HTML file, to send</button>}
+        {store.transport.page && exports.value?.location !== "transcript" && <button onClick={() => act(page(store.state.value.view))}>Save this view alone, as a smaller file</button>}
         <p>What is on screen</p>
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
         <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>

@@ -27,7 +27,7 @@ export function TopBar({ store, exports, help }: { store: Store; exports: Readon
       {session && <Facts session={session} map={store.state.value.map} />}
       {session && <Tabs store={store} views={views} />}
       <div class="tools">
-        {session && <button class="quiet" title="Tour of this text (t)" onClick={() => store.set({ tour: 1 })}>Tour</button>}
+        {session && hasTour(session) && <button class="quiet" title="Tour of this text (t)" onClick={() => store.set({ tour: 1 })}>Tour</button>}
         <button class="quiet" onClick={help} aria-label="Keys" title="Keys (?)"><kbd>?</kbd></button>
         <button class="quiet" onClick={nextTheme} aria-label={`Theme: ${theme.value}. Change it`} title={`Theme: ${theme.value}`}><Icon name={theme.value} /></button>
         {session && <Share store={store} session={session} exports={exports} />}
@@ -35,6 +35,9 @@ export function TopBar({ store, exports, help }: { store: Store; exports: Readon
     </header>
   );
 }
+
+/** A file of some views alone has none. */
+const hasTour = ({ readings }: Session) => !readings || readings.some(({ view }) => view === "tour");
 
 function Facts({ session, map: name }: { session: Session; map: string }) {
   const { model } = session;
