@@ -138,6 +138,16 @@ def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> Non
     assert {"masks", "architecture", "route"} <= {*others} and len(others) == len({*others})
 
 
+def test_a_page_of_a_long_text_holds_no_route_that_takes_many_passes(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = models["gpt2"].inspect(TEXT)
+    monkeypatch.setattr(readings, "QUICK", 2 * readings._size(session))
+    kept = [each.view for each in default_readings(session, wanted=None, has=())]
+    assert "architecture" in kept and "route" not in kept
+    assert "route" in [each.view for each in default_readings(session, wanted="route", has=())]
+
+
 def test_an_attribution_of_many_gradients_is_left_out_of_a_page_that_does_not_open_with_it(
     models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:

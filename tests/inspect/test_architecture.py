@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.compression.prune import apply_masks, magnitude_scores, prunable_weights, sparsity_masks
 from glassformer.compression.quantise import Scheme
 from glassformer.compression.quantised_loading import TABLES
 from glassformer.compression.quantised_network import quantise_network
 from glassformer.core.quantised import QuantisedEmbedding, QuantisedLinear
 from glassformer.errors import ConfigError
-from glassformer.inspect import ram
+from glassformer.inspect import Session, ram
 from glassformer.inspect.architecture import (
     BARS,
     TILES,
@@ -22,10 +23,11 @@ from glassformer.inspect.architecture import (
     ModulePart,
     _parts,
     _read,
+    _zeros,
     architecture,
     weights_of,
 )
-from tests.inspect.passes import KINDS, session_of
+from tests.inspect.passes import KINDS, network_of, reading_of, session_of
 
 NAME = "blocks.1.ffn.up.weight"
 
@@ -101,6 +103,51 @@ def loops(weight: Tensor, found: ModelArchitecture) -> None:
         for column in range(found.tiles.shape[1]):
             tile = matrix[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns].flatten().tolist()
             assert found.tiles[row, column] == pytest.approx(sum(tile) / len(tile), abs=1e-6)
+            assert found.zero_tiles[row, column] == pytest.approx(tile.count(0.0) / len(tile), abs=1e-6)
+
+
+def test_a_pruned_model_tells_its_zeros() -> None:
+    session = session_of("bert")
+    network = session.network
+    dense = architecture(session)
+    assert not dense.has_zeros and "zeros" not in dense.finding and "zeros" not in dense.tables()[0].headings
+    weights = prunable_weights(network)
+    apply_masks(weights, sparsity_masks(magnitude_scores(weights), 0.75))
+    found = architecture(session, parameter=NAME)
+    loops(network.get_parameter(NAME), found)
+    assert float(found.zero_tiles.mean()) == pytest.approx(found.weight.zeros / found.weight.count)
+    every = {name: (int((x == 0).sum()), x.numel()) for name, x in network.named_parameters()}
+    for part in found.parts:
+        below = [x for name, x in every.items() if _is_below(part.path, name)]
+        expected = sum(zeros for zeros, _ in below) / sum(of for _, of in below) if part.parameters else None
+        assert part.zeros == (None if expected is None else pytest.approx(expected)), part.path
+    (blocks,) = (part for part in found.parts if part.repeats > 1 and part.path.count(".") == 1)
+    assert blocks.zeros is not None and blocks.zeros > 0.5
+    assert found.finding.endswith(f"; {blocks.zeros:.0%} of the weights of {blocks.path} are zeros.")
+    assert found.tables()[0].headings[-1] == "zeros" and found.tables()[0].rows[0][-1].endswith("%")
+
+
+def _is_below(path: str, name: str) -> bool:
+    """Whether a weight is of a folded module, by the names that it stands for; the tests' models have three layers."""
+    paths = {path.replace("0-2", str(layer)) for layer in range(3)}
+    return path == "" or any(name.startswith(f"{each}.") for each in paths)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_zeros_of_tied_and_stored_weights_are_counted_once(kind: str) -> None:
+    session = Session(network_of(kind, task="text-generation" if kind == "gpt2" else None), reading_of(kind))
+    network, layer = session.network, "blocks.0.ffn.up.weight"
+    with torch.no_grad():
+        weight = network.get_parameter(layer)
+        weight[::2] = 0
+    if kind == "bert":
+        quantise_network(network, Scheme(8))
+    found = architecture(session, parameter=layer)
+    zeros = _zeros(network)
+    assert found.parts[0].parameters == sum(of for _, of in zeros.values())
+    assert zeros[layer] == (found.weight.zeros, weight.numel()) and found.weight.zeros >= weight.numel() // 2
+    tied = [part for part in found.parts if part.weights and not part.parameters]
+    assert len(tied) == (kind == "gpt2") and all(part.zeros is None for part in tied)
 
 
 @pytest.mark.parametrize("name", [NAME, "embed.tokens.weight", "blocks.0.attn.qkv.bias"])
@@ -114,8 +161,8 @@ def test_weights_larger_than_the_tiles(shape: tuple[int, ...], monkeypatch: pyte
     monkeypatch.setattr("glassformer.inspect.architecture.BLOCK", 4_000)  # several blocks, the last one smaller
     weight = nn.Parameter(torch.randn(*shape, generator=torch.Generator().manual_seed(0)))
     steps: list[tuple[int, int]] = []
-    numbers, tiles = _read("w", weight, lambda done, of: steps.append((done, of)))
-    loops(weight, ModelArchitecture("Net", 1, [], numbers, tiles.numpy()))
+    numbers, tiles, zeros = _read("w", weight, lambda done, of: steps.append((done, of)))
+    loops(weight, ModelArchitecture("Net", "1 token", [], numbers, tiles.numpy(), zeros.numpy()))
     assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))
 
 

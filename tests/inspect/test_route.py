@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from glassformer.core.flow import Flow, Tape
 from glassformer.errors import DataError, UnsupportedError
+from glassformer.inspect import Session
 from glassformer.inspect.route import BEFORE, TokenRoute, contributions, route
 from glassformer.reports.page import report_data
-from tests.inspect.passes import KINDS, session_of
+from tests.inspect.passes import KINDS, reading_of, session_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,3 +94,18 @@ def test_what_is_not_there() -> None:
         route(session, token=9)
     with pytest.raises(DataError, match="no stream 'source'"):
         route(session, stream="source")
+
+
+def test_what_gave_next_to_nothing_is_not_told_as_most() -> None:
+    session = session_of("bert")
+    with torch.no_grad():
+        for name, x in session.network.named_parameters():
+            if ".attn.out." in name:
+                x.zero_()
+    still = Session(session.network, reading_of("bert"))
+    found = route(still, token=4)
+    assert float(found.tokens.abs().max()) == 0
+    assert found.finding.endswith("; what its heads read in other tokens gave less than 1%.")
+    assert "gave most" in route(session_of("bert"), token=4).finding
+    small = replace(found, shares=torch.tensor([[-0.001, 0.004, 0.997]]), parts=[BEFORE, "head 0", "biases"])
+    assert "next to nothing of it was there before, 100% is from the biases" in small.finding

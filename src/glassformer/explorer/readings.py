@@ -23,10 +23,8 @@ TOP, ALL_LABELS = 10, 64
 """Outputs of each cell of the lens; of a head with few labels, all of them."""
 QUICK = 3e11
 """Budget in multiply-adds for views that a saved page computes by default: a second or two."""
-SMALL = ("architecture", "route")
-"""Views without choices that are no answer at once, and yet take a few forward passes at most."""
-PASSES = {"lens": 8, "attribution": 50}
-"""About how many forward passes a reading costs at least."""
+OF_HEAD = ("lens", "attribution")
+"""Views of what the model's head reads: of a model without one, a page has none."""
 GRADIENT_PASSES = 3
 """About how many forward passes a gradient costs."""
 
@@ -58,7 +56,7 @@ def read(session: Session, name: str, request: Schema, progress: Progress = noth
 
 
 def default_readings(session: Session, *, wanted: str | None, has: Collection[str]) -> list[Reading]:
-    """What a saved page contains of tabs that can be asked without any choice: quick and small ones, and `wanted`.
+    """What a saved page contains of tabs that can be asked without any choice: quick ones, and `wanted`.
 
     Lens and attribution are those of `quick_readings`.
 
@@ -66,13 +64,15 @@ def default_readings(session: Session, *, wanted: str | None, has: Collection[st
         wanted: the view that the page opens with
         has: the views that the page holds already
     """
-    others = [name for name in tabs() if name in VIEWS and name not in PASSES and name not in has]
-    asked = [name for name in others if VIEWS[name].by_default and (VIEWS[name].quick or name == wanted)]
-    readings = [read(session, name, VIEWS[name].request()) for name in asked]
-    for name in SMALL:
-        if name in others and name != wanted:
+    asked = [name for name in tabs() if name in VIEWS and name not in OF_HEAD and name not in has]
+    readings = []
+    for name in asked:
+        view = VIEWS[name]
+        if view.by_default and (view.quick or name == wanted):
+            readings.append(read(session, name, view.request()))
+        elif view.by_default and view.passes is not None and _is_quick(session, name):
             with suppress(UnsupportedError):  # a route needs one stack of blocks
-                readings.append(read(session, name, VIEWS[name].request()))
+                readings.append(read(session, name, view.request()))
     return readings
 
 
@@ -84,7 +84,7 @@ def quick_readings(session: Session, *, wanted: str | None = None, has: Collecti
         has: the views that the page holds already
     """
     readings = list[Reading]()
-    for view in (view for view in PASSES if view not in has):
+    for view in (view for view in OF_HEAD if view not in has):
         if view == wanted:
             readings.append(read(session, view, _usual(session, view)))
         elif _is_quick(session, view) and _answers(session, view):
@@ -119,7 +119,7 @@ def explains_quickly(session: Session) -> bool:
 
 
 def _is_quick(session: Session, view: str) -> bool:
-    return _size(session) * PASSES[view] < QUICK
+    return _size(session) * (VIEWS[view].passes or 0) < QUICK
 
 
 def _size(session: Session) -> int:

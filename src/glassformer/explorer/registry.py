@@ -83,6 +83,8 @@ class View:
     quick: answered at once; else in a thread, by a function that takes `progress`, and kept with the session and its
         saved page. Such jobs of one view run one after another, since each may take hundreds of megabytes
     scene: the function takes the whole `Scene` in place of the session
+    passes: about how many forward passes it costs at least. A saved page has it by default where these are quick; of a
+        view that is not quick and has none, only where the page opens with it
     tab: of a view of a plug-in: its tab, whose report the page draws as it draws any report
     """
 
@@ -90,6 +92,7 @@ class View:
     answer: str
     quick: bool = False
     scene: bool = False
+    passes: float | None = None
     tab: Tab | None = None
 
     def frame(self, name: str, scene: Any, request: Schema) -> bytes:
@@ -150,14 +153,16 @@ VIEWS: Registry[View] = Registry(
         "tour": View(request=EmptyRequest, answer="glassformer.explorer.tour:tour", quick=True, scene=True),
         "without": View(request=WithoutRequest, answer="glassformer.explorer.tour:without", quick=True),
         "lookup": View(request=LookupRequest, answer="glassformer.explorer.views:lookup", quick=True),
-        "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
-        "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),
+        "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens", passes=8),
+        "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution", passes=50),
         "quantisation": View(request=QuantisationRequest, answer="glassformer.inspect.quantisation:layer_quantisation"),
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
-        "architecture": View(request=ArchitectureRequest, answer="glassformer.inspect.architecture:architecture"),
-        "route": View(request=RouteRequest, answer="glassformer.inspect.route:route"),
+        "architecture": View(
+            request=ArchitectureRequest, answer="glassformer.inspect.architecture:architecture", passes=0.05
+        ),
+        "route": View(request=RouteRequest, answer="glassformer.inspect.route:route", passes=4),
         "masks": View(request=MasksRequest, answer="glassformer.explorer.patterns:masks", quick=True),
         "difference": View(request=DifferenceRequest, answer="glassformer.explorer.difference:difference", scene=True),
         "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),

@@ -32,7 +32,7 @@ from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
-from glassformer.explorer.readings import PASSES, default_readings, quick_readings, read
+from glassformer.explorer.readings import OF_HEAD, default_readings, quick_readings, read
 from glassformer.explorer.registry import VIEWS, Reading, frame_of
 from glassformer.explorer.requests import WithoutRequest
 from glassformer.explorer.session_runs import SessionRuns
@@ -279,7 +279,7 @@ class StandalonePage:
         """The lesson, and what its steps leave out. The tour goes around views of which the page holds nothing."""
         missing = {"generate"} if self.generated is None else set()
         if self.lesson is None:
-            missing |= {view for view in PASSES if view not in has}
+            missing |= {view for view in OF_HEAD if view not in has}
         played = tell(self.session, self.facts, self.lesson, missing=missing)
         asked = [step.without for step in played.steps if step.without is not None]
         without = [read(self.session, "without", WithoutRequest(**request)) for request in asked]

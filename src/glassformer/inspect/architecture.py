@@ -9,7 +9,7 @@ A weight that is stored as levels of 8 or 4 bits is shown by the numbers that th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,7 +26,7 @@ from glassformer.inspect.ram import activations
 from glassformer.inspect.summary import TreeLine, nth_of, summary, tree_lines
 from glassformer.reports.charts import Series, SeriesLine
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table, byte_amount, flops_amount, number
+from glassformer.reports.table import Table, byte_amount, flops_amount, number, percent
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Progress, Session
@@ -35,9 +35,12 @@ TILES = 128
 """Rows or columns of tiles, at most."""
 BARS = 61
 """Bins of the histogram."""
+SOME_ZEROS, MANY_ZEROS = 0.01, 0.25
+"""Shares of zeros from which they have a column, and a clause of the finding."""
 BLOCK = 1 << 22
 """Numbers of a weight that are read at a time: 16 MB in float32."""
 
+ARCHITECTURE_KEYS = ("model", "texts", "finding", "parts", "weight", "tiles", "zero_tiles")
 Stored: TypeAlias = nn.Parameter | QuantisedLinear | StoredLevels
 """Where a weight is: a tensor, or levels; of a quantised layer with the factors that its inputs are divided by."""
 
@@ -53,6 +56,7 @@ class ModulePart(Record):
     shape: of its weights, in words, and what shapes do not show, such as the number of heads
     parameters, bytes, flops: with its submodules; FLOPs of the whole text
     activations: bytes that a training step saves of the text; None: they are counted by another module
+    zeros: share of its parameters that are exactly 0, of repeated ones of all; None: it has none of its own
     weights: the name of each of its weights, of repeated modules that of the first; of a tied one that of its twin
     """
 
@@ -66,6 +70,7 @@ class ModulePart(Record):
     bytes: int
     flops: int
     activations: int | None
+    zeros: float | None
     weights: list[str]
 
 
@@ -97,7 +102,7 @@ class WeightNumbers(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "finding", "parts", "weight", "tiles")):
+class ModelArchitecture(Report, kind="architecture", keys=ARCHITECTURE_KEYS):
     """The modules of a model, and a weight of it.
 
     model: class of the network
@@ -105,6 +110,7 @@ class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "fi
     parts: the tree, from the root down
     weight: what the numbers of the chosen weight are
     tiles: its means, row by row; NaN where a number of them is. [≤ 128, ≤ 128]
+    zero_tiles: the share of each tile that is exactly 0. [≤ 128, ≤ 128]
     """
 
     model: str
@@ -112,10 +118,11 @@ class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "fi
     parts: list[ModulePart]
     weight: WeightNumbers
     tiles: np.ndarray
+    zero_tiles: np.ndarray
 
     @property
     def finding(self) -> str:
-        """Where the parameters are, and the arithmetic."""
+        """Where the parameters are, the arithmetic, and zeros, where many are."""
         root, ranked = self.parts[0], sorted(self._largest(), key=lambda part: -part.parameters * part.repeats)
         busiest = max(ranked, key=lambda part: part.flops * part.repeats)
         clauses: list[str] = []
@@ -127,7 +134,15 @@ class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "fi
             if shares:
                 name = f"{part.path} ({part.repeats} equal ones)" if part.repeats > 1 else part.path
                 clauses.append(f"{name}: {' and '.join(shares)}")
+        emptiest = max(ranked, key=lambda part: (part.zeros or 0.0) * part.parameters * part.repeats)
+        if (emptiest.zeros or 0.0) >= MANY_ZEROS:
+            clauses.append(f"{emptiest.zeros:.0%} of the weights of {emptiest.path} are zeros")
         return f"{'; '.join(clauses)}."
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether a module has so many zeros that they are worth a column."""
+        return any((part.zeros or 0.0) >= SOME_ZEROS for part in self.parts)
 
     def _largest(self) -> Iterator[ModulePart]:
         """Blocks, and outside of them the modules with weights of their own."""
@@ -148,6 +163,7 @@ class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "fi
                 byte_amount(part.bytes) if part.bytes else "",
                 byte_amount(part.activations) if part.activations else "",
                 flops_amount(part.flops),
+                *([percent(part.zeros or 0.0) if part.parameters else ""] if self.has_zeros else []),
             ]
             for part in self.parts
         ]
@@ -161,6 +177,7 @@ class ModelArchitecture(Report, kind="architecture", keys=("model", "texts", "fi
         ]
         facts += [["NaN or infinite", f"{w.bad:,}"]] if w.bad else []
         columns = ["module", "shape", "parameters", "weights", "activations", "FLOPs"]
+        columns += ["zeros"] if self.has_zeros else []
         shape = " × ".join(map(str, w.shape))
         return [Table(columns, rows, left=2), Table([w.name, f"{shape}, {w.stored}"], facts, left=1)]
 
@@ -191,8 +208,9 @@ def architecture(
     tokens = max(lengths.values()) if source is None else lengths["target"]
     texts = f"{tokens:,} tokens" if source is None else f"{source:,} source and {tokens:,} target tokens"
     name = parameter or next((name for name in stored if name.endswith(".qkv.weight")), next(iter(stored)))
-    numbers, tiles = _read(name, stored[name], progress)
-    return ModelArchitecture(type(network).__name__, texts, _parts(network, tokens, source), numbers, tiles.numpy())
+    numbers, tiles, zeros = _read(name, stored[name], progress)
+    parts = _parts(network, tokens, source)
+    return ModelArchitecture(type(network).__name__, texts, parts, numbers, tiles.numpy(), zeros.numpy())
 
 
 def weights_of(network: nn.Module) -> dict[str, Stored]:
@@ -210,6 +228,7 @@ def weights_of(network: nn.Module) -> dict[str, Stored]:
 
 def _parts(network: Node, tokens: int, source: int | None) -> list[ModulePart]:
     saved = activations(network, tokens=tokens, source=source)
+    zeros = _zeros(network)
     return [
         ModulePart(
             name=line.name,
@@ -222,10 +241,47 @@ def _parts(network: Node, tokens: int, source: int | None) -> list[ModulePart]:
             bytes=line.bytes,
             flops=line.flops,
             activations=None if _is_scores(line) else saved.get(nth_of(line.path, 0)),
+            zeros=_share_of_zeros(line, zeros),
             weights=[_weight_name(line, weight.leaf, weight.tied_to) for weight in line.weights],
         )
         for line in tree_lines(summary(network, tokens=tokens, source=source).root)
     ]
+
+
+def _zeros(network: nn.Module) -> dict[str, tuple[int, int]]:
+    """Of each weight how many numbers are exactly 0, and how many there are; of tied ones the first name alone."""
+    counts, seen = {}, set[int]()
+    for name, stored in weights_of(network).items():
+        owner = stored.stored if isinstance(stored, QuantisedLinear) else stored
+        if id(owner) not in seen:
+            seen.add(id(owner))
+            shape = _shape(stored)
+            rows, columns = (1, int(np.prod(shape))) if len(shape) < 2 else (shape[0], int(np.prod(shape[1:])))
+            size = max(BLOCK // max(columns, 1), 1)
+            blocks = (slice(start, start + size) for start in range(0, rows, size))
+            counts[name] = sum(int((_rows(stored, block, columns) == 0).sum()) for block in blocks), rows * columns
+    return counts
+
+
+def _share_of_zeros(line: TreeLine, zeros: Mapping[str, tuple[int, int]]) -> float | None:
+    """Of the parameters of a module, and of those below it."""
+    folded = [_numbers_of(step) for step in line.path.split(".")] if line.path else []
+
+    def covers(name: str) -> bool:
+        steps = name.split(".")
+        return len(steps) > len(folded) and all(step in own for step, own in zip(steps, folded, strict=False))
+
+    counts = [count for name, count in zeros.items() if covers(name)]
+    every = sum(of for _, of in counts)
+    return sum(zero for zero, _ in counts) / every if every and line.parameters else None
+
+
+def _numbers_of(step: str) -> set[str]:
+    """The steps that a folded one stands for: `0-2,5` → 0, 1, 2, 5."""
+    if not step[:1].isdigit():
+        return {step}
+    spans = [each.split("-") for each in step.split(",")]
+    return {str(number) for span in spans for number in range(int(span[0]), int(span[-1]) + 1)}
 
 
 def _is_scores(line: TreeLine) -> bool:
@@ -244,7 +300,7 @@ def _weight_name(line: TreeLine, leaf: str, tied_to: str | None) -> str:
 # ── the numbers of a weight ──────────────────────────────────────────────────────────────────────────────
 
 
-def _read(name: str, stored: Stored, progress: Progress) -> tuple[WeightNumbers, Tensor]:
+def _read(name: str, stored: Stored, progress: Progress) -> tuple[WeightNumbers, Tensor, Tensor]:
     """Read a weight twice, block by block: for mean, range and tiles, then for deviation and histogram."""
     shape = _shape(stored)
     rows, columns = (1, shape[0] if shape else 1) if len(shape) < 2 else (shape[0], int(np.prod(shape[1:])))
@@ -252,12 +308,14 @@ def _read(name: str, stored: Stored, progress: Progress) -> tuple[WeightNumbers,
     size = max(BLOCK // max(columns, 1) // step[0], 1) * step[0]
     blocks = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
     total, finite, zeros, least, most = 0.0, 0, 0, float("inf"), float("-inf")
-    tiles = []
+    tiles, empty = [], []
     for done, block in enumerate(blocks):
         x = _rows(stored, block, columns)
+        none = x == 0
         tiles.append(F.avg_pool2d(x[None, None], (step[0], step[1]), ceil_mode=True)[0, 0])
+        empty.append(F.avg_pool2d(none.float()[None, None], (step[0], step[1]), ceil_mode=True)[0, 0])
         good = _finite(x)
-        zeros += int((x == 0).sum())
+        zeros += int(none.sum())
         if good.numel():
             total, finite = total + float(good.sum(dtype=torch.float64)), finite + good.numel()
             least, most = min(least, float(good.min())), max(most, float(good.max()))
@@ -287,7 +345,7 @@ def _read(name: str, stored: Stored, progress: Progress) -> tuple[WeightNumbers,
         edges=torch.linspace(low, high, BARS + 1, dtype=torch.float64).tolist(),
         counts=[int(n) for n in counts.tolist()],
     )
-    return numbers, torch.cat(tiles).float()
+    return numbers, torch.cat(tiles).float(), torch.cat(empty)
 
 
 def _shape(stored: Stored) -> tuple[int, ...]:

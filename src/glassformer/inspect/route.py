@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from glassformer.inspect.session import Progress, Session
 
 BEFORE, BIASES = "before", "biases"
+LITTLE = 0.005
+"""A share that is written as 0%."""
 ROUTE_KEYS = ("stream", "token", "names", "parts", "map", "finding", "gap", "shares", "tokens", "lengths", "turned")
 
 
@@ -71,16 +73,22 @@ class TokenRoute(Report, kind="token-route", keys=ROUTE_KEYS):
     def finding(self) -> str:
         """Which layer changed the vector most, and what it was that did."""
         layer = int(self.shares[:, 0].argmin())
-        added = self.shares[layer, 1:]
+        before, added = float(self.shares[layer, 0]), self.shares[layer, 1:]
         part = int(added.argmax())
-        there = f"{_percent(self.shares[layer, 0])} of it was there before"
-        words = f"The vector of “{readable(self.names[self.token])}” changes most in layer {layer}: {there}"
-        words += f", {_percent(added[part])} is from {_in_words(self.parts[part + 1])}"
+        there = f"{_percent(before)} of it" if abs(before) >= LITTLE else "next to nothing of it"
+        whose = f"The vector of “{readable(self.names[self.token])}”"
+        words = f"{whose} changes most in layer {layer}: {there} was there before"
+        if added[part] >= LITTLE:
+            words += f", {_percent(added[part])} is from {_in_words(self.parts[part + 1])}"
         read = self.tokens[layer].clone()
         if len(read) > 1:
             read[self.token] = -torch.inf
             other = int(read.argmax())
-            words += f"; of the other tokens “{readable(self.names[other])}” gave most, {_percent(read[other])}"
+            words += (
+                f"; of the other tokens “{readable(self.names[other])}” gave most, {_percent(read[other])}"
+                if read[other] >= LITTLE
+                else "; what its heads read in other tokens gave less than 1%"
+            )
         return f"{words}."
 
     def tables(self) -> list[Table]:
@@ -235,5 +243,5 @@ def _in_words(part: str) -> str:
     return part if part.rpartition(" ")[2].isdigit() else f"the {part}"
 
 
-def _percent(share: Tensor) -> str:
-    return f"{float(share):.0%}"
+def _percent(share: Tensor | float) -> str:
+    return f"{float(share):.0%}".replace("-0%", "0%").replace("-", "−")

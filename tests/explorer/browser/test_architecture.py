@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import glassformer
+from glassformer.compression.prune import apply_masks, magnitude_scores, prunable_weights, sparsity_masks
 from glassformer.explorer.look import Look
 from glassformer.inspect.architecture import architecture
 from glassformer.model import Model
@@ -114,3 +115,26 @@ def test_it_for_everyone_and_in_a_file(
     assert page.locator(".arch-finding").inner_text() == found.finding
     page.locator(".arch-scroll button").first.click()
     page.get_by_role("alert").filter(has_text="This page holds no such architecture").wait_for()
+
+
+def test_a_pruned_model_shows_its_zeros(
+    tab: Tabs, folders: dict[str, Path], look: Callable[..., Look], check: Check
+) -> None:
+    model = glassformer.load(folders["bert"])
+    weights = prunable_weights(model.network)
+    apply_masks(weights, sparsity_masks(magnitude_scores(weights), 0.75))
+    found = architecture(model.inspect(TEXT))
+    one = tab(color_scheme="dark")
+    page = one.goto(look(model, TEXT), view="architecture")
+    page.locator(".arch-chart").wait_for()
+    assert page.locator(".arch-finding").inner_text() == found.finding and "are zeros." in found.finding
+    assert page.locator(".arch-scroll th[scope=col]").all_inner_texts()[-1] == "zeros"
+    page.get_by_role("radio", name="zeros").check()
+    assert one.state["c.tiles"] == "zeros"
+    grid = page.get_by_role("application", name=re.compile("^blocks.0.attn.qkv.weight"))
+    grid.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    share = float(found.zero_tiles[1, 0])
+    assert value(one.wait_for_announcement("^rows 1, columns 0: .* zeros").split()[-2].rstrip("%")) == 100 * share
+    check(page, "zeros, dark")

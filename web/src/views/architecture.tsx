@@ -8,6 +8,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Figure, fitted, PAPER, SANS, toPng, toSvg } from "../core/figure";
 import { bytes, count, number, percent } from "../core/format";
+import { heatColour } from "../core/palette";
 import type { ViewProps } from "../core/types";
 import { useAnswer } from "../ui/answer";
 import { DataTable } from "../ui/data-table";
@@ -19,11 +20,13 @@ import { diverging } from "./neuron/diverging-colours";
 import { INK, ON_PAPER, shapesOf, SIZE } from "./quantisation/charts";
 
 /** A report as it travels: see inspect/architecture.py. */
-interface Part { name: string; path: string; depth: number; repeats: number; shape: string; parameters: number; bytes: number; flops: number; activations: number | null; weights: string[] }
+interface Part { name: string; path: string; depth: number; repeats: number; shape: string; parameters: number; bytes: number; flops: number; activations: number | null; zeros: number | null; weights: string[] }
 interface Weight { name: string; shape: number[]; stored: string; step: [number, number]; count: number; zeros: number; bad: number; mean: number | null; std: number | null; least: number | null; most: number | null; edges: number[]; counts: number[] }
-interface Architecture { model: string; texts: string; finding: string; parts: Part[]; weight: Weight; tiles: Float32Array; height: number; width: number }
+interface Architecture { model: string; texts: string; finding: string; parts: Part[]; weight: Weight; tiles: Float32Array; empty: Float32Array; height: number; width: number }
 
 const PICTURE = 900;
+/** A share of zeros from which modules have a column of it. */
+const SOME_ZEROS = 0.01;
 const written = (x: number | null) => number(x ?? NaN);
 const leafOf = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 
@@ -58,7 +61,7 @@ function ArchitectureView(props: ViewProps) {
   const answer = useMemo(() => {
     if (!frame) return null;
     const [height, width] = frame.shapes.tiles;
-    return { ...(frame.header as unknown as Architecture), tiles: frame.arrays.tiles as Float32Array, height, width };
+    return { ...(frame.header as unknown as Architecture), tiles: frame.arrays.tiles as Float32Array, empty: frame.arrays.zero_tiles as Float32Array, height, width };
   }, [frame]);
   if (answer) last.current = answer;
   const first = useRef<string | null>(null);
@@ -85,11 +88,12 @@ function ArchitectureView(props: ViewProps) {
 
 function Tree({ shown: { parts, weight, texts }, choose }: { shown: Architecture; choose(name: string): void }) {
   const [{ parameters, flops }] = parts;
+  const zeros = parts.some((part) => (part.zeros ?? 0) >= SOME_ZEROS);
   return (
     <section class="arch-card" aria-label="Modules">
       <div class="arch-scroll" tabIndex={0} role="region" aria-label="table of modules">
         <table>
-          <thead><tr><th scope="col">module</th><th scope="col">parameters</th><th scope="col">weights</th><th scope="col">memory</th><th scope="col">FLOPs</th><th scope="col">activations</th></tr></thead>
+          <thead><tr><th scope="col">module</th><th scope="col">parameters</th><th scope="col">weights</th><th scope="col">memory</th><th scope="col">FLOPs</th><th scope="col">activations</th>{zeros && <th scope="col">zeros</th>}</tr></thead>
           <tbody>
             {parts.map((part, row) => {
               const times = foldsOf(part).reduce((all, { numbers }) => all * numbers.length, 1);
@@ -105,24 +109,27 @@ function Tree({ shown: { parts, weight, texts }, choose }: { shown: Architecture
                   <td class="figure">{part.bytes > 0 && bytes(part.bytes)}</td>
                   <td class="figure">{part.flops > 0 && <>{amount(part.flops)}<Bar share={part.flops * times / flops} /></>}</td>
                   <td class="figure">{part.activations !== null && part.activations > 0 && bytes(part.activations)}</td>
+                  {zeros && <td class="figure">{part.zeros !== null && <>{percent(part.zeros)}<Bar share={part.zeros} /></>}</td>}
                 </tr>
               );
             })}
           </tbody>
         </table>
       </div>
-      <p class="hint">Numbers below × N are those of one; bars are shares of the whole model, of all N. FLOPs and activations: of {texts}; activations are what a training step keeps.</p>
+      <p class="hint">Numbers below × N are those of one; bars are shares of the whole model, of all N{zeros && "; zeros: the share of a module's numbers that are exactly 0"}. FLOPs and activations: of {texts}; activations are what a training step keeps.</p>
     </section>
   );
 }
 
 const Bar = ({ share }: { share: number }) => <i class="arch-bar" style={{ "--share": share }} title={percent(Math.min(share, 1))} />;
 
-function matrixOf({ tiles, height, width, weight: { step } }: Architecture): Matrix {
+function matrixOf({ tiles, empty, height, width, weight: { step } }: Architecture, zeros: boolean): Matrix {
   let most = 1e-30;
   for (const x of tiles) if (Math.abs(x) > most) most = Math.abs(x);
   const places = (size: number, each: number) => Array.from({ length: size }, (_, at) => String(at * each));
-  return { rows: places(height, step[0]), columns: places(width, step[1]), values: tiles, square: width > 16 && height > 1, least: 1.5, colour: (x, dark) => diverging(x / most, dark), written: (x) => number(x, 2) };
+  const shape = { rows: places(height, step[0]), columns: places(width, step[1]), square: width > 16 && height > 1, least: 1.5 };
+  if (zeros) return { ...shape, values: empty, colour: (x, dark) => `rgb(${heatColour(x, dark).join(", ")})`, written: (x) => percent(x) };
+  return { ...shape, values: tiles, colour: (x, dark) => diverging(x / most, dark), written: (x) => number(x, 2) };
 }
 
 function histogramOf({ weight: { edges, counts } }: Architecture) {
@@ -142,16 +149,19 @@ function Numbers(props: ViewProps & { shown: Architecture; choose(name: string):
   const [scale, setScale] = useChoice(props, "height", ["linear", "log"]);
   const pointed = useSignal<CellPlace | null>(null);
   const tabled = useSignal(false);
-  const matrix = useMemo(() => matrixOf(shown), [shown]);
+  const [what, setWhat] = useChoice(props, "tiles", ["means", "zeros"]);
+  const zeros = what === "zeros" && weight.zeros > 0;
+  const matrix = useMemo(() => matrixOf(shown, zeros), [shown, zeros]);
   const chart = histogramOf(shown);
   const [rows, columns] = weight.step;
   const sentence = ([row, column]: CellPlace) => {
     const span = (at: number, step: number) => (step === 1 ? `${at}` : `${at * step}–${at * step + step - 1}`);
-    return `rows ${span(row, rows)}, columns ${span(column, columns)}: ${number(shown.tiles[row * width + column])}`;
+    const at = row * width + column;
+    return `rows ${span(row, rows)}, columns ${span(column, columns)}: ${zeros ? `${percent(shown.empty[at])} zeros` : number(shown.tiles[at])}`;
   };
   const table = useMemo(() => [
-    ["module", "repeats", "shape", "parameters", "memory", "activations", "FLOPs"],
-    ...parts.map((part) => [part.path || part.name, part.repeats, part.shape, part.parameters, part.bytes, part.activations ?? "", part.flops]),
+    ["module", "repeats", "shape", "parameters", "memory", "activations", "FLOPs", "zeros"],
+    ...parts.map((part) => [part.path || part.name, part.repeats, part.shape, part.parameters, part.bytes, part.activations ?? "", part.flops, part.zeros ?? ""]),
   ], [parts]);
   useEffect(() => {
     pointed.value = null;
@@ -163,7 +173,7 @@ function Numbers(props: ViewProps & { shown: Architecture; choose(name: string):
     ], INK, `${model.name} · ${model.revision}`);
     exports({ name: `architecture-${weight.name}`, finding: () => finding, png: () => toPng(figure(), PAPER, SANS), svg: () => toSvg(figure(), PAPER, SANS), table: () => table });
     return () => exports(null);
-  }, [shown, scale]);
+  }, [matrix, scale]);
   const line = parts.find((part) => part.weights.some((name) => stands(part, name, weight.name)));
   return (
     <>
@@ -179,11 +189,12 @@ function Numbers(props: ViewProps & { shown: Architecture; choose(name: string):
         );
       })}
       <dl class="arch-facts">{factsOf(weight).map(([name, text]) => <div key={name}><dt>{name}</dt><dd>{text}</dd></div>)}</dl>
-      <HeatMap key={weight.name} matrix={matrix} label={`${weight.name}: ${height} × ${width} tiles`} dark={dark.value} pinned={null} point={(place) => {
+      {weight.zeros > 0 && <Segments legend="What a tile shows" name="tiles" values={["means", "zeros"] as const} value={what} set={setWhat} />}
+      <HeatMap key={`${weight.name} ${zeros}`} matrix={matrix} label={`${weight.name}: ${height} × ${width} tiles`} dark={dark.value} pinned={null} point={(place) => {
         pointed.value = place;
         if (place) say(sentence(place));
       }} />
-      <p class="arch-exact">{pointed.value ? sentence(pointed.value) : rows * columns > 1 ? `A tile is the mean of ${rows} × ${columns} numbers. Tap or point at one.` : "Tap or point at a number."}</p>
+      <p class="arch-exact">{pointed.value ? sentence(pointed.value) : rows * columns > 1 ? `A tile is the ${zeros ? "share of zeros" : "mean"} of ${rows} × ${columns} numbers. Tap or point at one.` : "Tap or point at a number."}</p>
       <header class="arch-head"><h3>How its numbers lie</h3><Segments legend="Heights" name="height" values={["linear", "log"] as const} value={scale} set={setScale} /></header>
       <svg class="arch-chart" viewBox={`0 0 ${SIZE.width} ${SIZE.height}`} role="img" aria-label={`histogram from ${chart.label}`}>
         {shapesOf(chart, scale === "log", { bar: "var(--accent)", line: "var(--warn)", ink: "var(--ink-2)" }).map((shape, key) => (shape.kind === "rect"
