@@ -16,7 +16,7 @@ from tests.test_export import call, made
 
 SIZES = ((3, 11), (1, 5))
 soak = pytest.mark.soak
-SMALL = {family: {"num_hidden_layers": 1} for family in ("bert", "llama")}
+SMALL = {family: {"num_hidden_layers": 1} for family in ("bert", "llama", "mpnet")}
 """Shallow networks: a file takes seconds to make. An encoder is in docs/export.md, which is executed too."""
 
 
@@ -49,9 +49,9 @@ def assert_near(actual: Tensor, expected: Tensor) -> None:
         pytest.param("wav2vec2", "automatic-speech-recognition", marks=soak),
         pytest.param("clip", "zero-shot-image-classification", marks=soak),
         pytest.param("t5", "feature-extraction", marks=soak),
+        pytest.param("mpnet", "feature-extraction"),
     ],
 )
-@torch.no_grad()
 def test_forward_pass(family: str, task: str, tmp_path: Path) -> None:
     model = made(family, task, **SMALL.get(family, {}))
     assert export_onnx(model, tmp_path) == [tmp_path / "model.onnx"]
@@ -81,8 +81,9 @@ def cached(model: Model, engine: Engine, ids: Tensor, mask: Tensor, fixed: dict[
     return torch.cat(logits, dim=1)
 
 
-@pytest.mark.parametrize("family", ["llama", pytest.param("gpt2", marks=soak), pytest.param("gemma2", marks=soak)])
-@torch.no_grad()
+@pytest.mark.parametrize(
+    "family", ["llama", *(pytest.param(family, marks=soak) for family in ("gpt2", "gemma2", "mixtral"))]
+)
 def test_decoder(family: str, tmp_path: Path) -> None:
     model = made(family, "text-generation", **SMALL.get(family, {}))
     assert [path.name for path in export_onnx(model, tmp_path)] == ["model.onnx", "step.onnx", "weights.data"]
@@ -97,7 +98,6 @@ def test_decoder(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", [pytest.param(f, marks=soak) for f in ("bart", "t5", "whisper")])
-@torch.no_grad()
 def test_encoder_decoder(family: str, tmp_path: Path) -> None:
     model = made(family, "automatic-speech-recognition" if family == "whisper" else "translation")
     assert [path.name for path in export_onnx(model, tmp_path)] == ["encoder.onnx", "step.onnx", "weights.data"]

@@ -100,8 +100,9 @@ class Experts(Node):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         chosen, weights = self.router(x, flow)  # [B, T, k] each
         choices = chosen.flatten()
-        order = choices.argsort(stable=True)  # choices by expert, in the order of the tokens
-        sizes = choices.bincount(minlength=len(self.experts))[: len(self.experts)].tolist()
+        places = torch.arange(choices.shape[0], device=choices.device)
+        order = (choices * choices.shape[0] + places).argsort()  # choices by expert, in the order of the tokens
+        sizes = (choices[:, None] == torch.arange(self.spec.experts, device=choices.device)).sum(0).tolist()
         for size in sizes:  # what `torch.export`, which sees no numbers, has to know about them to split by them
             torch._check(size >= 0)
         torch._check(sum(sizes) == choices.shape[0])

@@ -194,7 +194,8 @@ def _save_onnx(program: ExportedProgram, path: Path) -> None:
     """Write a program as an ONNX file, with the names of its arguments and results."""
     size = sum(x.numel() * x.element_size() for x in program.state_dict.values())
     try:
-        made = torch.onnx.export(program, dynamo=True, verbose=False, output_names=_output_names(program))
+        with torch.no_grad():  # else attention with a bias is rewritten as what a gradient needs, a view that cannot be
+            made = torch.onnx.export(program, dynamo=True, verbose=False, output_names=_output_names(program))
     except (torch.onnx.errors.OnnxExporterError, RuntimeError) as problem:
         reason = str(problem.__cause__ or problem).strip().splitlines()[:1] or [""]
         raise UnsupportedError(f"{path.name}: an operation has no ONNX form: {reason[0][:300]}") from problem
