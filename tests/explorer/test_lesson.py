@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import glassformer
 from glassformer.errors import ConfigError, DataError, GlassformerError
@@ -81,9 +82,8 @@ def test_a_shipped_lesson_has_its_numbers_from_the_model(name: str, played: Run)
 def test_the_answers_are_those_of_the_pass(played: Run) -> None:
     report, session = played("attention")
     row = session.head(4, 9).probs([1])[0]
-    first, fourth = report.steps[0].question, report.steps[3].question
+    first = report.steps[0].question
     assert first is not None and first.answer == session.streams["text"][int(row.argmax())].text == "flies"
-    assert fourth is not None and fourth.number == pytest.approx(float(row.max()))
     report, session = played("masks")
     visible = report.steps[0].question
     assert visible is not None and visible.number == 4  # of token 3, counted from 0
@@ -271,3 +271,42 @@ def test_names_in_braces_are_filled_and_checked() -> None:
 def test_the_page_of_lessons_lists_every_fact_and_list() -> None:
     text = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text("utf-8")
     assert not [name for name in [*FACTS, *LISTS, *shipped()] if f"`{name}`" not in text]
+
+
+def test_what_the_lessons_say_is_true_of_their_models(played: Run) -> None:
+    """Claims that stand as words next to the numbers; those that are numbers are computed anyway."""
+    report, session = played("positions")
+    words = [token.text for token in session.streams["text"]]
+    first, second = (at for at, word in enumerate(words) if word == "flies")
+    question = report.steps[1].question
+    batch = session.batch
+    assert batch.input_ids[0, first] == batch.input_ids[0, second]  # only their places keep the two apart:
+    assert batch.token_type_ids is None or batch.token_type_ids[0, first] == batch.token_type_ids[0, second]
+    assert question is not None and question.number is not None and question.number < 0.99
+
+    report, session = played("attention")
+    scores = session.head(4, 9).scores([1])[0].sort(descending=True).values
+    question = report.steps[3].question
+    assert question is not None and question.number == pytest.approx(float((scores[0] - scores[1]).exp()), rel=1e-4)
+    assert without(session, **report.steps[5].without)["cosine"] > 0.99  # "the change is often small"
+
+    report, session = played("heads")
+    question = report.steps[1].question
+    shares = [float(session.head(layer, 0).probs([1]).max()) for layer in (0, 5)]
+    assert question is not None and question.answer == "head 0 of the last layer" and shares[1] > 2 * shares[0]
+
+    report, session = played("residual")
+    weights = {
+        part: sum(x.numel() for x in session.network.blocks[4].get_submodule(part).parameters())
+        for part in ("attn", "ffn")
+    }
+    assert weights["ffn"] / sum(weights.values()) == pytest.approx(2 / 3, abs=0.01)
+    attention, feed_forward = (without(session, **step.without)["cosine"] for step in report.steps[3:])
+    assert feed_forward < attention  # "the smaller, the more it counted": the longer one did
+
+    report, session = played("context")
+    two = [session.states(level)[[7, 14]].double() for level in range(7)]
+    cosines = [float(torch.nn.functional.cosine_similarity(*pair, dim=0)) for pair in two]
+    question = report.steps[1].question
+    assert question is not None and question.number == pytest.approx(min(cosines)) and min(cosines) < cosines[-1] - 0.05
+    assert cosines[-1] < cosines[0]

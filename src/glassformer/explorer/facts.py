@@ -265,6 +265,27 @@ class PassFacts:
         return self._keys[int(self._shares.argmax())].text
 
     @property
+    def strongest_score(self) -> float:
+        """the largest score"""
+        return self._scores[self._two_strongest[0]]
+
+    @property
+    def next_strongest(self) -> str:
+        """the token with the next largest share"""
+        return self._keys[self._two_strongest[1]].text
+
+    @property
+    def next_score(self) -> float:
+        """the next largest score"""
+        return self._scores[self._two_strongest[1]]
+
+    @property
+    def next_times(self) -> float:
+        """how many times the next largest share the largest is"""
+        first, second = self._two_strongest
+        return float(self._shares[first] / self._shares[second])
+
+    @property
     def self_attention(self) -> float:
         """the share that the token gives to itself; 0 in cross-attention"""
         return float(self._shares[self.query_at]) if self._about.queries == self._about.keys else 0.0
@@ -336,6 +357,11 @@ class PassFacts:
     def cosine_pair_end(self) -> float:
         """cosine of the vectors of query and key after the last layer"""
         return _cosine(self._stream[-1], self._key_stream[-1])
+
+    @property
+    def cosine_pair_least(self) -> float:
+        """the smallest cosine that the vectors of query and key have before, between and after the layers"""
+        return min(map(_cosine, self._stream, self._key_stream))
 
     # --------------------------------------------------------------------------------------------- the output
 
@@ -448,6 +474,19 @@ class PassFacts:
     def _shares(self) -> Tensor:
         """Attention weights of the query. [S]"""
         return self._row.probs([self.query_at])[0].float()
+
+    @cached_property
+    def _scores(self) -> list[float]:
+        scores: list[float] = self._row.scores([self.query_at])[0].tolist()
+        return scores
+
+    @cached_property
+    def _two_strongest(self) -> tuple[int, int]:
+        """The keys with the two largest shares. Raises: DataError: only one has a share."""
+        shares, keys = self._shares.topk(min(2, self.key_tokens))
+        if int(shares.count_nonzero()) < 2:
+            raise DataError(f"{safe_repr(self.query)} attends to one token alone, so no share is the next largest")
+        return int(keys[0]), int(keys[1])
 
     @cached_property
     def _stream(self) -> Tensor:

@@ -83,6 +83,7 @@ def test_a_question_comes_before_its_numbers_and_a_part_is_left_out(
         page.get_by_role("heading", name="1. Guess <script>").wait_for()
         assert page.locator(".tour > p b").inner_text() == "1" and page.locator(".tour > ol").count() == 0
         assert not page.locator("#view").is_visible()  # it would show the answer
+        assert page.locator(".tour blockquote").inner_text() == TEXT  # which the question is about
         check(page, "a question of a lesson")
         field = page.get_by_label("Your answer")
         field.fill("12")
