@@ -310,3 +310,18 @@ def test_what_the_lessons_say_is_true_of_their_models(played: Run) -> None:
     question = report.steps[1].question
     assert question is not None and question.number == pytest.approx(min(cosines)) and min(cosines) < cosines[-1] - 0.05
     assert cosines[-1] < cosines[0]
+
+    report, session = played("left-out")
+    plural, singular = {"are", "have", "were"}, {"is", "has", "was"}
+    shares = {name: share for name, _, share in report.steps[0].items}
+    assert plural <= shares.keys() and not singular & shares.keys()
+    left = [
+        {name: share for name, _, share in without(session, **step.without)["items"][1:]} for step in report.steps[1:]
+    ]
+    assert max(left[0], key=lambda name: left[0][name]) == "are"  # without feed-forward no other verb wins
+    assert singular <= left[1].keys() and min(left[1][each] for each in singular) > max(
+        left[1][each] for each in plural
+    )
+    assert plural <= left[2].keys() and not singular & left[2].keys()  # one head less: still plural
+    question = report.steps[1].question
+    assert question is not None and question.answer == "attention"

@@ -76,7 +76,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
         </form>
       )}
       {(!question || answered !== null) && <Items items={step.items} />}
-      {without && (out.value
+      {without && !asked && (out.value
         ? <Without props={props} request={without} />
         : <button class="out" onClick={() => (out.value = true)}>Leave out {step.left_out}</button>)}
       {code && <details><summary>{code.place}</summary><pre tabIndex={0}>{code.source}</pre></details>}
