@@ -39,7 +39,7 @@ OF_VIEW = {
     "patch": tuple(f"p.{x}" for x in ("kind", "mode", "direction", "align", "other", "target", "against", "cell")),
     "masks": ("c.pattern",),
     "route": ("c.stream",),
-    "architecture": ("c.parameter", "c.height"),
+    "architecture": ("c.parameter", "c.height", "c.tiles"),
     "similarity": ("pieces", "sr", "sc"),
     "difference": ("c.other", "c.threshold", "c.measure", "c.head"),
     "quantisation": tuple(f"c.{x}" for x in ("bits", "scales", "zero", "inputs", "height", "error", "layer")),
