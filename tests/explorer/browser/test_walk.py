@@ -1,9 +1,10 @@
-"""From a folder of trainings to the reason for a worst error, by clicking, and back: with a real training."""
+"""From a folder of trainings to the reason for a worst error, by clicking, and back: with real trainings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,12 @@ BERT = {
     "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
     "max_position_embeddings": 16,
 }  # fmt: skip
+GPT = {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_inner": 24, "n_positions": 32}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs: one that was trained and evaluated, and one whose rows were not."""
+    """Three runs: a classifier and a language model, trained and evaluated, and one whose rows were not."""
     home = tmp_path_factory.mktemp("walk")
     (home / "words").mkdir()
     word_tokenizer().save(str(home / "words" / "tokenizer.json"))
@@ -38,8 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "task": "classify", "scratch": BERT, "tokenizer": str(home / "words"), "output": str(home / "runs/sweep/good"),
         "data": {"train": str(home / "rows.csv"), "validation": 0.5}, "training": {"steps": 2, "batch_size": 8},
     }  # fmt: skip
-    make_trainer(parse_config(config)).train()
-    evaluated_split(open_run(home / "runs" / "sweep" / "good"))
+    (home / "texts.csv").write_text("text\n" + "\n".join(f"{word} flies" for word in ("time", "fruit") * 10) + "\n")
+    texts = {"train": str(home / "texts.csv"), "validation": 0.5}
+    writer = {**config, "task": "generate", "scratch": GPT, "output": str(home / "runs" / "writer"), "data": texts}
+    for each in (config, writer):
+        make_trainer(parse_config(each)).train()
+        evaluated_split(open_run(Path(str(each["output"]))))
     make_run(home / "runs" / "new")
     return home / "runs"
 
@@ -93,6 +99,67 @@ def test_a_newcomer_walks_to_the_reason_for_the_worst_error_and_back(
     page.get_by_role("link", name="new", exact=True).click()
     page.get_by_text("It has no rows yet").wait_for()
     assert page.get_by_role("slider", name="Loss: step").count() == 1
+
+
+def reloaded(page: Any, shows: str) -> None:
+    """Load the page again: the address stays, and so does what it shows."""
+    page.locator(shows).first.wait_for()
+    address = page.url
+    page.reload()
+    page.locator(shows).first.wait_for()
+    assert page.url == address
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_each_state_of_the_walk_is_in_its_address(tab: Tabs, served: ReportServer, width: int) -> None:
+    page = tab().page
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(served.url)
+    reloaded(page, "text=sweep/good")
+    page.get_by_role("link", name="sweep/good").click()
+    reloaded(page, ".row")
+    page.get_by_label("Answers").select_option("wrong")
+    reloaded(page, ".row a.look")
+    page.locator(".row a.look").first.click()
+    reloaded(page, "section[aria-label=Row]")
+    row = page.get_by_role("region", name="Row")
+    row.get_by_role("button", name="Why").click()
+    page.wait_for_selector("#tab-attribution[aria-selected=true]")
+    reloaded(page, "#view [role=gridcell]")
+    row.get_by_role("button", name="Layer by layer").click()
+    page.wait_for_selector("#tab-lens[aria-selected=true]")
+    reloaded(page, ".lens-grid")
+    page.get_by_role("tab", name="Head", exact=True).click()
+    reloaded(page, ".head-tokens")
+    row.get_by_role("link", name="Back to the row").click()
+    reloaded(page, ".row.at")
+    assert page.get_by_label("Answers").input_value() == "wrong"
+    page.get_by_role("link", name="All runs").click()
+    reloaded(page, "text=sweep/good")
+
+
+def test_the_lens_of_a_row_of_a_language_model(tab: Tabs, served: ReportServer) -> None:
+    page = tab().page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(served.url)
+    page.get_by_role("link", name="writer").click()
+    worst = page.locator(".row").first
+    where = worst.locator(".where").inner_text()
+    worst.locator("a.look").click()
+    row = page.get_by_role("region", name="Row")
+    row.get_by_role("button", name="Layer by layer").click()
+    reloaded(page, ".lens-grid [role=rowheader]")
+    assert page.locator(".lens-grid [role=rowheader]").all_inner_texts() == ["embedding", "layer 0", "layer 1: output"]
+    assert row.locator("span").all_inner_texts() == [where], "it has no label, and is the text of the row"
+    fits(page, "the lens of a row")
+    page.locator(".texts-line").click()
+    page.get_by_label("text", exact=True).fill("fruit flies flies")
+    page.get_by_role("button", name="Run").click()
+    row.get_by_text("The text is another than that of the row.").wait_for()
+    reloaded(page, "text=The text is another than that of the row.")
+    row.get_by_role("link", name="Back to the row").click()
+    page.wait_for_selector(".row.at")
+    assert page.locator(".row.at .where").inner_text() == where
 
 
 def test_a_run_whose_model_is_gone_says_so_on_the_page(tab: Tabs, served: ReportServer) -> None:

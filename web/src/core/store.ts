@@ -183,7 +183,7 @@ export class Store {
 
   private rowOf(texts: string): RowLabel | null {
     if (!this.labelled) return null;
-    return this.labelled.texts === texts ? this.labelled.row : { ...this.labelled.row, true: "", said: "" };
+    return this.labelled.texts === texts ? this.labelled.row : { ...this.labelled.row, true: "", said: "", changed: true };
   }
 
   /** From a finding in the text before, on to the first in this one. */

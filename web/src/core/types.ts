@@ -428,9 +428,11 @@ export type ViewName = string;
 export interface RowLabel {
   /** Its file and line. */
   row: string;
-  /** Its true label, and the class that was predicted; empty where the text is not that of the row any more. */
+  /** Its true label, and the class that was predicted; empty where it has none, or the text is changed. */
   true: string;
   said: string;
+  /** The text is not that of the row any more. */
+  changed: boolean;
   /** The address of the page with the row. */
   back: string;
 }

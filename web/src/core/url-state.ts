@@ -62,7 +62,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
   pairs.push(...formatEmbedding(state.embedding));
-  for (const [name, value] of Object.entries(state.row ?? {})) if (value) pairs.push([name, value]);
+  for (const [name, value] of Object.entries(state.row ?? {})) if (value) pairs.push([name, String(value)]);
   if (state.tour !== null) pairs.push(["tour", String(state.tour)]);
   for (const [name, value] of Object.entries(state.chosen)) pairs.push([`c.${name}`, value]);
   if (window !== null) pairs.push(["win", String(window)]);
@@ -120,7 +120,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
 /** The row that a link leads from; the way back is a path of this server, or of files next to each other. */
 export function readRow(pairs: Pairs): RowLabel | null {
   const [row, label, said, back] = ["row", "true", "said", "back"].map((name) => pairs.get(name) ?? "");
-  return row || label ? { row, true: label, said, back: /^(\/(?![\/\\])|\.\.\/)/.test(back) ? back : "" } : null;
+  return row || label ? { row, true: label, said, changed: pairs.get("changed") === "true", back: /^(\/(?![\/\\])|\.\.\/)/.test(back) ? back : "" } : null;
 }
 
 export function mapOf(session: Session, name: string): AttentionMap {
