@@ -6,9 +6,8 @@ import { mapOf } from "../core/url-state";
 import { overviewKey, type Store } from "../core/store";
 import type { AttentionMap, Session } from "../core/types";
 import { HeadCanvas } from "./head-canvas";
-import { type HeadActions, HeadCell, withHead } from "./head-cell";
+import { type HeadActions, HeadCell, useHeadCells, withHead } from "./head-cell";
 import { Icon } from "./icons";
-import { moveFocus } from "./roving-tabindex";
 import { Segments } from "./segments";
 import { headName } from "./head-stats";
 
@@ -41,14 +40,15 @@ export function Navigator({ store, session }: { store: Store; session: Session }
 function Grid({ store, map, actions }: { store: Store; map: AttentionMap; actions: HeadActions }) {
   const focus = useComputed<[number, number]>(() => [store.state.value.layers[0], store.state.value.heads[0]]);
   const overviews = store.overviews.value;
+  const cells = useHeadCells({ state: store.state, focus, actions });
   return (
-    <div class="heads" role="grid" aria-label="All heads: rows are layers, columns are heads" onKeyDown={moveFocus}>
+    <div class="heads" role="grid" aria-label="All heads: rows are layers, columns are heads" {...cells}>
       <HeadCanvas overviewOf={(layer) => overviews.get(overviewKey(map.name, layer))} />
       {Array.from({ length: map.layers }, (_, layer) => (
         <div role="row" key={layer}>
           <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>
           {Array.from({ length: map.heads }, (_, head) => (
-            <HeadCell key={head} role="gridcell" layer={layer} head={head} overview={overviews.get(overviewKey(map.name, layer))} state={store.state} focus={focus} actions={actions} />
+            <HeadCell key={head} role="gridcell" layer={layer} head={head} overview={overviews.get(overviewKey(map.name, layer))} />
           ))}
         </div>
       ))}

@@ -12,8 +12,8 @@ import { Intro } from "../ui/intro";
 import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
-import { byAlike, existing, type Head, heads, ordered } from "./model/heads";
-import { HeadKinds, HeadsAlike, HeadList } from "./model/list";
+import { arranged, existing, type Head, heads } from "./model/heads";
+import { HeadGroups, HeadList } from "./model/list";
 import { Preview } from "./model/preview";
 import { HeadTable } from "./model/table";
 import type { ViewModule } from "../ui/view-module";
@@ -39,15 +39,11 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
   const focus = useComputed<[number, number]>(() => pointed.value ?? [state.value.layers[0], state.value.heads[0]]);
 
   const all = useMemo(() => heads(map, overviews.value), [map, overviews.value]);
-  const clusters = useMemo(() => (sort === "alike" ? byAlike(existing(all)) : null), [all, sort]);
-  const list = useMemo(() => {
-    if (clusters) return [...clusters.groups.flatMap((group) => group.heads), ...clusters.alone];
-    return sort === "layer" || sort === "alike" ? existing(all) : ordered(existing(all), sort);
-  }, [all, sort, clusters]);
+  const order = useMemo(() => arranged(all, sort), [all, sort]);
   useEffect(() => {
-    exports(modelExports(session, map, list, sort));
+    exports(modelExports(session, map, order.heads, sort));
     return () => exports(null);
-  }, [session, map, list]);
+  }, [session, map, order]);
 
   const actions: HeadActions = useMemo(() => ({
     point: (layer, head) => void (pointed.value = [layer, head]),
@@ -58,7 +54,7 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
       say(`Heads on screen: ${together.heads.join(", ")}, of layers ${together.layers.join(" to ")}.`);
     },
   }), [set, say]);
-  const shown = { state, focus, actions };
+  const cells = { state, focus, actions };
   return (
     <div class="model-view">
       <Lead {...props} />
@@ -81,15 +77,11 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
           {asTable.value ? (
             <HeadTable heads={existing(all)} actions={actions} />
           ) : sort === "layer" ? (
-            <HeadGrid map={map} heads={all} {...shown} />
-          ) : sort === "kind" ? (
-            <HeadKinds heads={list} {...shown} />
-          ) : clusters ? (
-            <HeadsAlike clusters={clusters} {...shown} />
-          ) : sort === "alike" ? (
-            <p class="hint" role="status">The maps are compared when all have come.</p>
+            <HeadGrid map={map} heads={all} cells={cells} />
+          ) : order.groups ? (
+            <HeadGroups key={sort} order={order} cells={cells} />
           ) : (
-            <HeadList heads={list} sort={sort} {...shown} />
+            <HeadList key={sort} order={order} cells={cells} />
           )}
         </section>
       </div>

@@ -29,6 +29,10 @@ function Neuron(props: ViewProps) {
   const tabled = useSignal(false);
   const numbers = controller.numbers.value;
   const { layer, head, query } = controller.at.value;
+  // Rows stay until those of the next head have come: they are drawn over, not built again.
+  const last = useRef<Numbers | null>(null);
+  if (numbers) last.current = numbers;
+  const shown = controller.absent.value ? numbers : last.current;
 
   useEffect(() => () => controller.close(), [controller]);
   useEffect(() => {
@@ -89,7 +93,7 @@ function Neuron(props: ViewProps) {
       </div>
       {!controller.whole && numbers && <Sweep controller={controller} probs={numbers.row.probs} />}
       {controller.absent.value && <p class="neuron-absent"><Told text={controller.absent.value} /></p>}
-      {numbers ? <Rows controller={controller} numbers={numbers} /> : !controller.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
+      {shown ? <Rows controller={controller} numbers={shown} waiting={shown !== numbers} /> : !controller.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
       {tabled.value && numbers && <Table controller={controller} numbers={numbers} />}
     </div>
   );
@@ -122,7 +126,7 @@ function Facts({ controller, numbers }: { controller: NeuronController; numbers:
   return <p>{facts.join(" ")}</p>;
 }
 
-function Rows({ controller, numbers }: { controller: NeuronController; numbers: Numbers }) {
+function Rows({ controller, numbers, waiting }: { controller: NeuronController; numbers: Numbers; waiting: boolean }) {
   const { row, k, v } = numbers;
   const { map, props } = controller;
   const page = controller.page.value;
@@ -163,7 +167,7 @@ function Rows({ controller, numbers }: { controller: NeuronController; numbers: 
   const named = root(row.scale, row.q.length);
   const scaled = row.scale === 1 ? "" : ` × ${named ?? number(row.scale)}`;
   return (
-    <div class={map.biased ? "neuron-rows neuron-biased" : "neuron-rows"} ref={box}>
+    <div class={map.biased ? "neuron-rows neuron-biased" : "neuron-rows"} aria-busy={waiting} ref={box}>
       <div class="neuron-top">
         <div class="neuron-line neuron-head" aria-hidden="true">
           <span>key</span>

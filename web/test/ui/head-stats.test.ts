@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exactLayers, maxEntropy, samplingNote, STATS, statText } from "../../src/ui/head-stats";
-import { byKind, heads, ordered, summary } from "../../src/views/model/heads";
+import { arranged, heads, summary } from "../../src/views/model/heads";
 import type { Overview } from "../../src/core/types";
 import { pair } from "../sessions";
 
@@ -23,13 +23,13 @@ test("a sample says so", () => {
 
 test("heads are ordered by a statistic; those that have not come are last", () => {
   const [map] = session.maps;
-  const overview = { map: "self", layer: 1, stats: { previous: Float32Array.of(0.1, 0.9, 0.5, 0.5), entropy_bits: Float32Array.of(3, 1, 2, 2) }, summaries: ["a", "b", "c", "d"], kinds: [["broad", 0.9], ["previous token", 0.9], ["previous token", 0.5], ["broad", 0.95]], metrics: { broad: "entropy" } };
+  const overview = { map: "self", layer: 1, heads: 4, stats: { previous: Float32Array.of(0.1, 0.9, 0.5, 0.5), entropy_bits: Float32Array.of(3, 1, 2, 2) }, summaries: ["a", "b", "c", "d"], kinds: [["broad", 0.9], ["previous token", 0.9], ["previous token", 0.5], ["broad", 0.95]], metrics: { broad: "entropy" } };
   const all = heads(map, new Map([["self/1", overview as unknown as Overview]]));
   assert.equal(all.length, 16);
-  const names = (sort: string) => ordered(all, sort).slice(0, 5).map(({ layer, head }) => `${layer}·${head}`);
+  const names = (sort: string) => arranged(all, sort).heads.slice(0, 5).map(({ layer, head }) => `${layer}·${head}`);
   assert.deepEqual(names("previous"), ["1·1", "1·2", "1·3", "1·0", "0·0"]);
   assert.deepEqual(names("entropy_bits"), ["1·1", "1·2", "1·3", "1·0", "0·0"]);
-  assert.deepEqual(byKind(all.slice(4, 8)).map(([kind, of]) => [kind, of.map(({ head }) => head)]), [["broad", [3, 0]], ["previous token", [1, 2]]]);
+  assert.deepEqual(arranged(all.slice(4, 8), "kind").groups!.map(({ name, heads: of }) => [name, of.map(({ head }) => head)]), [["broad", [3, 0]], ["previous token", [1, 2]]]);
   assert.deepEqual(names("kind").slice(0, 4), ["1·3", "1·0", "1·1", "1·2"]);
   assert.equal(summary(all[5]), "b");
   assert.equal(summary(all[0]), "on its way");

@@ -1,27 +1,24 @@
 /** Grid of heads, layers × heads, as thumbnails. */
 
-import type { ReadonlySignal } from "@preact/signals";
-import type { AttentionMap, State } from "../../core/types";
+import type { AttentionMap } from "../../core/types";
 import { HeadCanvas } from "../../ui/head-canvas";
-import { type HeadActions, HeadCell } from "../../ui/head-cell";
-import { moveFocus } from "../../ui/roving-tabindex";
+import { HeadCell, type HeadCells, useHeadCells } from "../../ui/head-cell";
 import type { Head } from "./heads";
 
 export interface HeadsProps {
   heads: Head[];
-  state: ReadonlySignal<State>;
-  focus: ReadonlySignal<[layer: number, head: number]>;
-  actions: HeadActions;
+  cells: HeadCells;
 }
 
 /** With this many heads there is room for the word above the first. */
 const ROOMY = 16;
 
-export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionMap }) {
+export function HeadGrid({ map, heads, cells }: HeadsProps & { map: AttentionMap }) {
+  const host = useHeadCells(cells);
   const columns = Array.from({ length: map.heads }, (_, head) => head);
   return (
     <div class="grid-frame">
-      <div class="head-grid" role="grid" aria-label={`${map.title}: rows are layers, columns are heads`} style={{ "--heads": map.heads, "--layers": map.layers }} onKeyDown={moveFocus}>
+      <div class="head-grid" role="grid" aria-label={`${map.title}: rows are layers, columns are heads`} style={{ "--heads": map.heads, "--layers": map.layers }} {...host}>
         <HeadCanvas overviewOf={(layer) => heads[layer * map.heads]?.overview} />
         <div role="row" class="heading">
           <span role="columnheader">layer</span>
@@ -30,7 +27,7 @@ export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionM
         {Array.from({ length: map.layers }, (_, layer) => (
           <div role="row" key={layer}>
             <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>
-            {columns.map((head) => <HeadCell key={head} role="gridcell" {...heads[layer * map.heads + head]} {...rest} />)}
+            {columns.map((head) => <HeadCell key={head} role="gridcell" {...heads[layer * map.heads + head]} />)}
           </div>
         ))}
       </div>

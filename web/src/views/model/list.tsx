@@ -1,30 +1,83 @@
-/** Heads sorted by a statistic, each with its name and value; or by what they do. */
+/** Heads in an order, each with its name and value: one after another, or in groups; of many, as far as one has scrolled. */
 
+import { useEffect, useRef, useState } from "preact/hooks";
 import { HeadCanvas } from "../../ui/head-canvas";
-import { HeadCell } from "../../ui/head-cell";
-import { moveFocus } from "../../ui/roving-tabindex";
-import { ORDERS, STATS, statText } from "../../ui/head-stats";
-import { ALIKE } from "../../core/clusters";
-import { number, percent, plural } from "../../core/format";
-import type { HeadsProps } from "./grid";
-import { byKind, type Clusters, type Head, kindOf, stat, summary } from "./heads";
+import { HeadCell, type HeadCells, useHeadCells } from "../../ui/head-cell";
+import { plural } from "../../core/format";
+import type { Arrangement, Group, Head } from "./heads";
 import type { Overview } from "../../core/types";
 
-export function HeadList({ heads, sort, ...rest }: HeadsProps & { sort: string }) {
-  const shown = STATS.find((each) => each.name === sort)!;
-  const order = ORDERS.find((each) => each.name === sort)!;
+interface Props {
+  order: Arrangement;
+  cells: HeadCells;
+}
+
+/** Heads that are drawn at first, and those that each scroll to the end adds: as many as a large screen shows. */
+const AT_ONCE = 160;
+
+export function HeadList({ order: { heads, values, words }, cells }: Props) {
+  const host = useHeadCells(cells);
+  const [most, more] = useMore(heads.length);
   return (
-    <div class="head-list" role="listbox" aria-multiselectable="true" aria-label={`Heads in order: ${order.words}`} onKeyDown={moveFocus}>
+    <>
+      <div class="head-list" role="listbox" aria-multiselectable="true" aria-label={`Heads in order: ${words}`} {...host}>
+        <Figures heads={heads.slice(0, most)} values={values} />
+      </div>
+      {more}
+    </>
+  );
+}
+
+export function HeadGroups({ order: { groups, heads: all, words, hint }, cells }: Props) {
+  const host = useHeadCells(cells);
+  const [most, more] = useMore(all.length);
+  let before = 0;
+  const shown = groups!.map((group) => {
+    const heads = group.heads.slice(0, Math.max(0, most - before));
+    before += group.heads.length;
+    return { ...group, heads, of: group.heads.length };
+  });
+  return (
+    <>
+      {hint && <p class="hint" role="status">{hint}</p>}
+      <div class="head-kinds" role="listbox" aria-multiselectable="true" aria-label={`Heads ${words}`} {...host}>
+        {shown.filter(({ heads }) => heads.length).map(({ name, about, heads, values, of }) => (
+          <div role="group" key={name} aria-label={`${name}: ${plural(of, "head")}`}>
+            <p role="presentation"><b>{name}</b> {plural(of, "head")} <small>{about}</small></p>
+            <div class="head-list" role="presentation"><Figures heads={heads} values={values} /></div>
+          </div>
+        ))}
+      </div>
+      {more}
+    </>
+  );
+}
+
+/** How many of so many heads are drawn, and what draws more: a button, which presses itself where it comes on screen. */
+function useMore(all: number) {
+  const [most, setMost] = useState(AT_ONCE);
+  const button = useRef<HTMLButtonElement>(null);
+  const add = () => setMost((before) => before + AT_ONCE);
+  useEffect(() => {
+    if (!button.current) return;
+    const watch = new IntersectionObserver((seen) => seen.some(({ isIntersecting }) => isIntersecting) && add(), { rootMargin: "200px" });
+    watch.observe(button.current);
+    return () => watch.disconnect();
+  }, [most, all]);
+  return [most, most < all && <p><button class="quiet" ref={button} onClick={add}>{plural(all - most, "more head")}</button></p>] as const;
+}
+
+function Figures({ heads, values }: Pick<Group, "heads" | "values">) {
+  return (
+    <>
       <HeadCanvas overviewOf={overviewOf(heads)} />
-      {heads.map((one) => (
+      {heads.map((one, at) => (
         <figure key={`${one.layer}.${one.head}`} role="presentation">
-          <HeadCell role="option" {...one} {...rest} />
-          <figcaption role="presentation">
-            <b>{one.layer}·{one.head}</b> <span>{one.overview ? statText(shown, stat(one, sort)) : ""}</span>
-          </figcaption>
+          <HeadCell role="option" {...one} />
+          <figcaption role="presentation"><b>{one.layer}·{one.head}</b> <span>{values[at]}</span></figcaption>
         </figure>
       ))}
-    </div>
+    </>
   );
 }
 
@@ -32,57 +85,4 @@ export function HeadList({ heads, sort, ...rest }: HeadsProps & { sort: string }
 function overviewOf(heads: readonly Head[]): (layer: number) => Overview | undefined {
   const layers = new Map(heads.map(({ layer, overview }) => [layer, overview]));
   return (layer) => layers.get(layer);
-}
-
-interface Group {
-  name: string;
-  about: string;
-  heads: Head[];
-  /** Next to the name of each head. */
-  values: string[];
-}
-
-/** Heads by what they do: a group of each kind, with the metric by which it is sorted. */
-export function HeadKinds({ heads, ...rest }: HeadsProps) {
-  const kinds = byKind(heads).map(([name, members]): Group => ({
-    name, heads: members, about: members[0].overview?.metrics[name] ?? "",
-    values: members.map((one) => percent(kindOf(one)?.[1] ?? 0)),
-  }));
-  return <HeadGroups label="Heads by what they do" groups={kinds} {...rest} />;
-}
-
-/** Heads in groups of similar maps, each named by its most typical head. */
-export function HeadsAlike({ clusters: { groups, alone }, ...rest }: Omit<HeadsProps, "heads"> & { clusters: Clusters }) {
-  const named = groups.map(({ heads: members, similar }): Group => ({
-    name: `like ${members[0].layer}·${members[0].head}`, heads: members, about: summary(members[0]), values: similar.map((share) => number(share, 2)),
-  }));
-  if (alone.length) named.push({ name: "like no other", heads: alone, about: "", values: alone.map(() => "") });
-  const of = plural(groups.reduce((total, group) => total + group.heads.length, alone.length), "head");
-  return (
-    <>
-      <p class="hint">{of} in {plural(groups.length, "group")} of similar maps{alone.length ? `, and ${alone.length} like no other` : ""}. The number is the cosine similarity to the group's most typical head; groups are joined down to a mean of {ALIKE}.</p>
-      <HeadGroups label="Heads by similar maps" groups={named} {...rest} />
-    </>
-  );
-}
-
-function HeadGroups({ label, groups, ...rest }: Omit<HeadsProps, "heads"> & { label: string; groups: Group[] }) {
-  return (
-    <div class="head-kinds" role="listbox" aria-multiselectable="true" aria-label={label} onKeyDown={moveFocus}>
-      {groups.map(({ name, about, heads, values }) => (
-        <div role="group" key={name} aria-label={`${name}: ${plural(heads.length, "head")}`}>
-          <p role="presentation"><b>{name}</b> {plural(heads.length, "head")} <small>{about}</small></p>
-          <div class="head-list" role="presentation">
-            <HeadCanvas overviewOf={overviewOf(heads)} />
-            {heads.map((one, at) => (
-              <figure key={`${one.layer}.${one.head}`} role="presentation">
-                <HeadCell role="option" {...one} {...rest} />
-                <figcaption role="presentation"><b>{one.layer}·{one.head}</b> <span>{values[at]}</span></figcaption>
-              </figure>
-            ))}
-          </div>
-        </div>
-      ))}
-    </div>
-  );
 }

@@ -150,9 +150,11 @@ export class NeuronController {
     const at = this.at.value;
     const numbers = this.numbers.value;
     const page = this.page.value;
-    const missing = page.filter((key) => !numbers?.k.has(key));
+    // Where one answer holds all keys, what is on screen is not asked for first.
+    const wanted = this.keys.length <= this.fit ? this.keys.map((_, key) => key) : page;
+    const missing = wanted.filter((key) => !numbers?.k.has(key));
     if (this.all.value && numbers)
-      for (let key = 0; key < this.keys.length; key++) if (numbers.row.probs[key] > 0 && !numbers.k.has(key) && !page.includes(key)) missing.push(key);
+      for (let key = 0; key < this.keys.length; key++) if (numbers.row.probs[key] > 0 && !numbers.k.has(key) && !wanted.includes(key)) missing.push(key);
     this.#pool.want(runs(missing, this.fit, this.gap).map((keys) => ({ ...at, keys })));
   }
 

@@ -55,25 +55,32 @@ interface StripProps {
 export function Strip({ values, limit, dark, over }: StripProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const height = heightOf(values.length);
-  useLayoutEffect(() => {
+  const wide = useRef(0);
+  const paint = useRef<() => void>(() => {});
+  paint.current = () => {
     const box = canvas.current!;
-    const paint = (width: number) => {
-      const density = window.devicePixelRatio || 1;
-      const wide = Math.round(width * density);
-      if (wide === 0) return;
-      box.width = wide;
-      box.height = Math.round(height * density);
-      const pen = box.getContext("2d")!;
-      for (const rect of cells(values, limit, box.width, box.height, dark, Math.round)) {
-        pen.fillStyle = rect.colour;
-        pen.fillRect(rect.x, rect.y, rect.width, rect.height);
-      }
-    };
+    const density = window.devicePixelRatio || 1;
+    const [width, high] = [Math.round(wide.current * density), Math.round(height * density)];
+    if (width === 0) return;
+    if (box.width !== width) box.width = width;
+    if (box.height !== high) box.height = high;
+    const pen = box.getContext("2d")!;
+    for (const rect of cells(values, limit, width, high, dark, Math.round)) {
+      pen.fillStyle = rect.colour;
+      pen.fillRect(rect.x, rect.y, rect.width, rect.height);
+    }
+  };
+  // Other numbers are painted at once, in the width that is known: no strip is laid out again.
+  useLayoutEffect(() => paint.current(), [values, limit, dark, height]);
+  useLayoutEffect(() => {
     // It reports the size in the frame to come; a hundred strips that asked for theirs would lay the page out a hundred times.
-    const watch = new ResizeObserver(([{ contentRect }]) => paint(contentRect.width));
-    watch.observe(box);
+    const watch = new ResizeObserver(([{ contentRect }]) => {
+      wide.current = contentRect.width;
+      paint.current();
+    });
+    watch.observe(canvas.current!);
     return () => watch.disconnect();
-  }, [values, limit, dark, height]);
+  }, []);
   const moved = (event: PointerEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const { columns, lines } = shape(values.length);
