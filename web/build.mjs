@@ -87,8 +87,8 @@ async function makeExplorer(views, options) {
 
 /** A module that imports from the page alone, as a script that can stand behind the page too. */
 function asScript(path, module) {
-  const script = module.replaceAll(/\bimport(?:\{([^{}]*)\}|\*as (\S+) )from"\.\/app\.js";/g, (_, names, all) => `const ${all ?? `{${names.replaceAll(" as ", ":")}}`}=glassformer;`);
-  if (/\bfrom"\.\/app\.js"|\bexport\{/.test(script)) throw new Error(`${path} imports or exports in a way that asScript does not know`);
+  const script = module.replaceAll(/\bimport(?:\{([^{}]*)\}|\*as (\S+) )from"\.\/app\.js";/g, (_, names, all) => `const ${all ?? `{${names.replaceAll(" as ", ":")}}`}=glassformer;`).replaceAll(/\bimport"\.\/app\.js";/g, "");
+  if (/"\.\/app\.js"|\bexport\{/.test(script)) throw new Error(`${path} imports or exports in a way that asScript does not know`);
   return `(()=>{${script.trimEnd()}})();\n`;
 }
 

@@ -37,7 +37,7 @@ def test_the_tree_and_a_weight_of_it(tab: Tabs, words: Look, models: dict[str, M
     page.locator(".arch-chart").wait_for()
     session = models["bert"].inspect(TEXT)
     found = architecture(session)
-    assert page.locator(".arch-finding").inner_text() == found.finding
+    assert page.locator(".found > p").inner_text() == found.finding
     rows = page.locator(".arch-scroll tbody tr")
     assert rows.count() == len(found.parts)
     for at, part in enumerate(found.parts):
@@ -112,7 +112,7 @@ def test_it_for_everyone_and_in_a_file(
     models["bert"].look(TEXT, view="architecture", html=tmp_path / "page.html")
     page = one.goto(tmp_path / "page.html", view="architecture")
     page.locator(".arch-chart").wait_for()
-    assert page.locator(".arch-finding").inner_text() == found.finding
+    assert page.locator(".found > p").inner_text() == found.finding
     page.locator(".arch-scroll button").first.click()
     page.get_by_role("alert").filter(has_text="This page holds no such architecture").wait_for()
 
@@ -127,7 +127,7 @@ def test_a_pruned_model_shows_its_zeros(
     one = tab(color_scheme="dark")
     page = one.goto(look(model, TEXT), view="architecture")
     page.locator(".arch-chart").wait_for()
-    assert page.locator(".arch-finding").inner_text() == found.finding and "are zeros." in found.finding
+    assert page.locator(".found > p").inner_text() == found.finding and "are zeros." in found.finding
     assert page.locator(".arch-scroll th[scope=col]").all_inner_texts()[-1] == "zeros"
     page.get_by_role("radio", name="zeros").check()
     assert one.state["c.tiles"] == "zeros"

@@ -39,7 +39,7 @@ def test_another_text(tab: Tabs, words: Look, models: dict[str, Model], check: C
     assert one.state["c.other"] == OTHER
     found = model.inspect(TEXT).difference(model.inspect(OTHER))
     level, token = found.first() or (0, 0)
-    sentence = page.locator(".diff-sentence").inner_text()
+    sentence = page.locator(".found > p").inner_text()
     where = found.levels[level] if level else "the embedding"
     assert sentence.startswith(f"The texts part at {where}, at “{' / '.join(found.queries[token])}”")
     assert percent(float(found.distance[level, token])) in sentence
@@ -74,7 +74,7 @@ def test_another_model_and_a_saved_page(tab: Tabs, models: dict[str, Model], tmp
         other = served.explorer.runs.factory.against
         assert other is not None and other.names == ("float32", "bfloat16")
         found = own.difference(other.inspect(TEXT))
-        sentence = page.locator(".diff-sentence").inner_text()
+        sentence = page.locator(".found > p").inner_text()
         assert percent(float(found.distance.max())) in sentence or sentence.startswith("bfloat16 parts from float32")
         assert 0 < float(found.distance.max()) < 0.5 and torch.isfinite(found.shifts).all()
         check(page, "another precision, dark")
@@ -83,5 +83,5 @@ def test_another_model_and_a_saved_page(tab: Tabs, models: dict[str, Model], tmp
     model.look(TEXT, against="bfloat16", view="difference", html=saved)
     page = one.goto(saved, view="difference")
     page.get_by_role("application", name=re.compile("^Heads")).wait_for()
-    assert page.locator(".diff-sentence").inner_text() == sentence
+    assert page.locator(".found > p").inner_text() == sentence
     assert page.get_by_role("button", name="Compare").count() == 0

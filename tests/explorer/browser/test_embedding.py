@@ -181,5 +181,7 @@ def test_tokens_through_the_layers(tab: Tabs, tiny: Look) -> None:
     """Without a map of texts, the tokens of the pass."""
     one = tab(reduced_motion="reduce")
     page = one.open(tiny, view="embedding", pt=1)
-    assert page.locator(".map-title").inner_text() == f"{len(tiny.session.streams['text'])} tokens of the text"
+    title = f"{len(tiny.session.streams['text'])} tokens of the text"
+    assert page.locator(".found > p").inner_text().startswith(title)
+    assert page.locator("main").inner_text().count(title) == 1
     assert page.locator(".map-text mark").inner_text() == "time"

@@ -63,7 +63,7 @@ def test_views_begin_with_what_they_found(tab: Tabs, speech: Look) -> None:
         (speech, "attribution", r".+: logit .+The word that speaks most for it is “.+”.+; the strongest part is .+\."),
     ):
         page = tab().goto(look, view=view)
-        found = page.locator("#view .found, #view .lead > p").first
+        found = page.locator(".found > p").first
         found.filter(has_text=re.compile(f"^{sentence}$")).wait_for()
         assert (found.bounding_box() or {"y": 999.0})["y"] < 300, f"{view}: on the first screen"
 
@@ -174,6 +174,8 @@ def test_the_file_holds_what_was_read(tab: Tabs, speech: Look, check: Check, tmp
     page.get_by_role("tab", name="Attribution").click()
     page.wait_for_selector(".attr-word")
     check(page, "an attribution in a file")
+    page.set_viewport_size({"width": 390, "height": 844})
+    check(page, "an attribution in a file, on a phone: outputs that cannot be chosen here can be scrolled to")
     name, content = one.saved("Table (CSV)")
     assert name == "attribution.csv" and b"direct logit attribution,layer 2 head 1," in content
     assert one.saved("Picture (PNG")[1].startswith(b"\x89PNG") and b"<svg" in one.saved("Drawing (SVG")[1]

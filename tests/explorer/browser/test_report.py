@@ -146,6 +146,22 @@ def test_a_long_description_has_room_on_a_phone(tab: Tabs, tmp_path: Path) -> No
     assert row.locator("td").nth(1).evaluate("each => getComputedStyle(each).whiteSpace") == "nowrap"
 
 
+def test_a_long_finding_is_folded_on_a_phone(tab: Tabs, tmp_path: Path) -> None:
+    @dataclass(frozen=True, repr=False)
+    class Long(Compression):
+        finding = "Both systems are as good as each other." * 12
+
+    page = tab().goto(write_page(tmp_path / "long.html", report_page(Long())))
+    more = page.get_by_role("button", name="more", exact=True)
+    assert not more.is_visible(), "whole where there is room"
+    page.set_viewport_size({"width": 390, "height": 844})
+    folded = page.locator(".finding > p").bounding_box()["height"]
+    assert folded < 80 and page.locator(".card").first.bounding_box()["y"] < 320
+    more.click()
+    page.get_by_role("button", name="less", exact=True).wait_for()
+    assert page.locator(".finding > p").bounding_box()["height"] > 3 * folded
+
+
 def test_a_table_of_two_texts_fits_a_phone(tab: Tabs, tmp_path: Path) -> None:
     what, why = "4. Then learn from all labels by the best method", "glassformer train --task classify " * 4
 

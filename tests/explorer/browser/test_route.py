@@ -29,9 +29,9 @@ def table(one: Tab) -> list[list[str]]:
 def test_another_token_and_a_head_of_it(tab: Tabs, words: Look, models: dict[str, Model]) -> None:
     one = tab()
     page = one.goto(words, view="route")
-    page.locator(".route-finding").wait_for()
+    page.locator(".found > p").wait_for()
     session = models["bert"].inspect(TEXT)
-    assert page.locator(".route-finding").inner_text() == route(session).finding
+    assert page.locator(".found > p").inner_text() == route(session).finding
     page.get_by_label("Token to follow").select_option("2")
     own = route(session, token=2)
     page.get_by_text(own.finding).wait_for()
@@ -68,7 +68,7 @@ def test_it_for_everyone_and_in_a_file(
 ) -> None:
     one = tab(color_scheme="light", reduced_motion="reduce")
     page = one.goto(words, view="route")
-    page.locator(".route-finding").wait_for()
+    page.locator(".found > p").wait_for()
     page.get_by_role("button", name="Data table").click()
     for theme, width, height in (("light", 1440, 900), ("dark", 390, 844)):
         page.set_viewport_size({"width": width, "height": height})

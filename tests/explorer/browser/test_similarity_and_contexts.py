@@ -60,6 +60,17 @@ def test_each_view(tab: Tabs, searched: Look, check: Check, view: str) -> None:
         fits(page, f"{view}, {width} wide")
 
 
+def test_both_begin_with_what_was_found(tab: Tabs, searched: Look, encoder: Model) -> None:
+    one = tab(viewport={"width": 390, "height": 844})
+    page = one.open(searched, view="similarity")
+    found, whole = page.locator(".found > p").inner_text(), words(encoder).similarity
+    assert found.startswith(f"The cosine of the two texts is {whole:.3f}: “flies” and “flies” add most, +")
+    assert page.locator(".sim-words").first.bounding_box()["y"] < 400, "the texts are next on a phone"
+    page = one.open(searched, view="contexts", by="head", l=4, h=9, q=2)
+    found = page.locator(".found > p").inner_text()
+    assert re.match(r"“flies” by the output of head 4\.9: the nearest of \d+ is in “.+” \([\d.]+\)\.$", found)
+
+
 def test_the_map_says_the_exact_number_of_a_cell(tab: Tabs, searched: Look, encoder: Model) -> None:
     one = tab(viewport={"width": 1440, "height": 1000})
     page = one.open(searched, view="similarity", sr=3, sc=2)

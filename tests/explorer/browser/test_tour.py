@@ -78,7 +78,7 @@ def test_a_classifier_opens_on_its_answer_and_why(
     page.wait_for_selector(".attr-word")
     outputs = page.get_by_role("group", name="Outputs").get_by_role("button")
     labels = [text.split()[0] for text in outputs.all_inner_texts()]
-    assert page.locator(".lead p").inner_text().startswith(f"{labels[0]}: ") and len(labels) == 2
+    assert page.locator(".found > p").inner_text().startswith(f"{labels[0]}: ") and len(labels) == 2
     outputs.nth(1).click()
     page.get_by_role("heading", name=f"Why {labels[1]}").wait_for()
     assert one.state["r.target"] == labels[1] and outputs.nth(1).get_attribute("aria-pressed") == "true"

@@ -42,6 +42,11 @@ export function rank(values: ArrayLike<number>, index: number): number {
   return position;
 }
 
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Is a sentence longer than the three lines that a phone shows of it? */
+export const foldable = (text: string): boolean => text.length > 120;
+
 /** A size of memory: 812 B, 3.4 MB. */
 export function bytes(n: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];

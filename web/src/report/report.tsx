@@ -1,5 +1,6 @@
 /** A report: what was found in a sentence, charts, tables, texts, and remarks. */
 
+import { foldable } from "../core/format";
 import { element } from "./dom";
 import { Grid, Long, TableCard, hasArrows, hasBars, scaleOf } from "./table";
 import type { MatrixData, ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
@@ -85,6 +86,22 @@ const Onward = ({ to }: { to: ReportData }) => (
   <p class="onward"><button onClick={() => document.getElementById(`part-${to.title}`)?.scrollIntoView()}>{to.finding || to.title} <span aria-hidden="true">↓</span></button></p>
 );
 
+/** What was found; on a phone a long one is folded. */
+function Finding({ text }: { text: string }) {
+  const place = element(
+    <div class="finding foldable" data-folded={foldable(text)}>
+      <p><Long text={text} /></p>
+      {foldable(text) && <button class="quiet" aria-expanded="false" onClick={toggle}>more</button>}
+    </div>,
+  );
+  function toggle({ currentTarget: button }: { currentTarget: HTMLButtonElement }) {
+    const folded = place.toggleAttribute("data-folded");
+    button.setAttribute("aria-expanded", String(!folded));
+    button.textContent = folded ? "more" : "less";
+  }
+  return place as never;
+}
+
 export function Report({ report, titled, onward }: { report: ReportData; titled: boolean; onward?: ReportData }) {
   const series = report.charts.filter((chart): chart is SeriesData => chart.type === "series");
   const tradeOffs = report.charts.filter((chart): chart is TradeOffData => chart.type === "trade-off");
@@ -105,7 +122,7 @@ export function Report({ report, titled, onward }: { report: ReportData; titled:
   return (
     <article>
       {titled && report.title && <h2 class="part" id={`part-${report.title}`}>{report.title}</h2>}
-      {report.finding && <p class="finding"><Long text={report.finding} /></p>}
+      {report.finding && <Finding text={report.finding} />}
       {report.heading && <p class="heading"><Long text={report.heading} /></p>}
       {onward && <Onward to={onward} />}
       <div class={series.length > 0 && tradeOffs.length > 0 ? "two-columns" : undefined}>

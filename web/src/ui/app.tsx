@@ -1,6 +1,6 @@
 /** App component: top bar, text inputs, banners, navigator, view, status bar. */
 
-import { type ReadonlySignal, type Signal, useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
 import { MODULES } from "virtual:views";
@@ -8,6 +8,7 @@ import type { Exports, Session, ViewProps } from "../core/types";
 import { GenerationStore } from "../views/generate/generation-store";
 import { SoundStore } from "../views/sound/sound-store";
 import { Banners, Running } from "./banners";
+import { Found } from "./found";
 import { Intro } from "./intro";
 import { KeysDialog, useKeys } from "./keyboard-shortcuts";
 import { Logo } from "./logo";
@@ -79,7 +80,7 @@ function Work({ store, session, exported }: { store: Store; session: Session; ex
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const { alone, finds, fresh, Component } = MODULES[view];
+  const { alone, fresh, Component } = MODULES[view];
   const work: WorkProps = {
     ...props,
     choice: <MapChoice store={store} session={session} />,
@@ -92,21 +93,15 @@ function Work({ store, session, exported }: { store: Store; session: Session; ex
   };
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined} data-asked={store.asked.value ? "" : undefined}>
+      <Found store={store} session={session} exported={exported} />
       {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
-        {finds && <Found exported={exported} />}
         {view !== "model" && <Intro view={view} session={session} />}
         {!alone && work.pins}
         <Component key={fresh ? `${view} ${session.id}` : view} {...work} />
       </section>
     </main>
   );
-}
-
-/** What the view has found, once it has. */
-function Found({ exported }: { exported: ReadonlySignal<Exports | null> }) {
-  const sentence = exported.value?.finding?.();
-  return sentence ? <p class="found">{sentence}</p> : null;
 }
 
 /** The transcript is of the file that the page was opened with, whatever pass is on screen. */

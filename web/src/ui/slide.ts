@@ -1,6 +1,7 @@
 /** What is on screen as a slide: one finding in words above the picture, and below it where it comes from. */
 
 import { overviewKey, type Store } from "../core/store";
+import { capital } from "../core/format";
 import type { Exports, Session } from "../core/types";
 import { headName } from "./head-stats";
 
@@ -72,5 +73,4 @@ function wrapped(pen: OffscreenCanvasRenderingContext2D, font: string, text: str
   return lines;
 }
 
-const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 const beginning = (text: string) => (text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text);

@@ -31,8 +31,8 @@ export interface ViewModule {
   sentence: string;
   /** Takes the whole width, without the navigator of layers and heads. */
   alone?: boolean;
-  /** Begins with the finding of its exports. */
-  finds?: boolean;
+  /** Begins with a sentence of its own, next to what chooses it: the page adds none. */
+  leads?: boolean;
   /** Shows attention as squares, each on a scale of its own, whose legend is below. */
   squares?: boolean;
   /** Begins again for each session; otherwise it continues with the next one. */

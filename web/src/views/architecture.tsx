@@ -74,7 +74,6 @@ function ArchitectureView(props: ViewProps) {
   if (!shown) return <div class="arch">{otherwise}{parameter && <p><button onClick={() => choose(null)}>Show the first weight</button></p>}</div>;
   return (
     <div class="arch">
-      <p class="arch-finding">{shown.finding}</p>
       <div class="arch-body">
         <Tree shown={shown} choose={choose} />
         <section class="arch-card" aria-label="Weight">

@@ -80,14 +80,14 @@ function Found({ controller, found }: { controller: AttributionController; found
 function Answer({ controller }: { controller: AttributionController }) {
   const { session: { opening: { answer } }, transport } = controller.props;
   const found = controller.found.value;
-  if (!answer) return found && <p class="found">{controller.finding()}</p>;
+  if (!answer) return null;
   const state = controller.state.value;
   const likely = found?.target.likely.map(([name, share]) => ({ name, share, target: name, at: found.target.position })) ?? [];
   const choices = likely.length ? likely : answer.choices;
   return (
     <div class="lead">
-      <p>{found ? controller.finding() : answer.sentence}</p>
-      <div class="findings" role="group" aria-label="Outputs">
+      {/* In a saved page the buttons are off: the row itself can be scrolled by keys. */}
+      <div class="findings one-row" role="group" aria-label="Outputs" tabIndex={transport.host === "page" ? 0 : undefined}>
         {choices.map(({ name, share, target, at }, index) => {
           const asked = { target, at: at === null ? "" : String(at) };
           const shown = state.target ? state.target === asked.target && state.at === asked.at : index === 0;

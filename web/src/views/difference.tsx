@@ -194,7 +194,6 @@ function Shown(props: ViewProps & { shown: Difference; other: string | null }) {
   return (
     <>
       <div class="diff-head">
-        <p class="diff-sentence">{sentence}</p>
         <label class="diff-choice"><span aria-hidden="true">parted: further apart than</span><Segments legend="Parted: further apart than" name="threshold" values={THRESHOLDS} value={threshold} set={setThreshold} /></label>
       </div>
       <div class="diff-body">

@@ -24,7 +24,6 @@ export function EmbeddingView({ look, ...props }: ViewProps & { look: LookAt }) 
   if (!map) return <div class="map">{controller.problem.value ? <Problem text={controller.problem.value} /> : <p class="hint" role="status">Making the map…</p>}</div>;
   return (
     <div class="map" ref={host} data-ready={controller.places.value ? "" : undefined} data-busy={controller.progress.value ? "" : undefined}>
-      <h3 class="map-title">{map.title}</h3>
       <Controls controller={controller} />
       {controller.problem.value && <Problem text={controller.problem.value} />}
       {controller.progress.value && <Working controller={controller} />}
@@ -32,6 +31,7 @@ export function EmbeddingView({ look, ...props }: ViewProps & { look: LookAt }) 
         <div class="map-main">
           <StageView controller={controller} />
           <Legend controller={controller} />
+          {map.study && <p class="map-of hint">{map.title}</p>}
         </div>
         <Details controller={controller} look={look} />
       </div>
@@ -60,7 +60,7 @@ function Problem({ text }: { text: string }) {
 }
 
 export const view: ViewModule = {
-  name: "embedding", title: "Embeddings", finds: true, alone: true,
+  name: "embedding", title: "Embeddings", alone: true,
   sentence: "Each dot is a vector; nearby dots are similar. Move from layer to layer.",
   Component: EmbeddingView,
 };

@@ -89,7 +89,7 @@ function Tools({ controller, lens }: { controller: LensController; lens: Lens })
   const dark = controller.props.dark.value;
   const followed = follow === null ? null : lens.outputs.get(lens.targets[0]);
   return (
-    <div class="lens-tools">
+    <div class="lens-tools one-row">
       {lens.columns !== "text" && (
         <Segments
           legend="What the shade shows" name="measure" values={MEASURES} value={measure} set={(name) => controller.set({ measure: name })}
@@ -223,7 +223,7 @@ function Table({ controller, lens }: { controller: LensController; lens: Lens })
 }
 
 export const view: ViewModule = {
-  name: "lens", title: "Lens", finds: true, alone: true, fresh: true,
+  name: "lens", title: "Lens", alone: true, fresh: true,
   sentence: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
   Component: LensView,
 };

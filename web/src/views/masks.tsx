@@ -7,7 +7,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { PAPER, SANS, toPng, toSvg } from "../core/figure";
-import { count, number, percent } from "../core/format";
+import { capital, count, number, percent } from "../core/format";
 import { heatColour } from "../core/palette";
 import type { ViewProps } from "../core/types";
 import { useAnswer } from "../ui/answer";
@@ -161,7 +161,7 @@ function Large({ shown, dark, say, exports, session }: ViewProps & { shown: Patt
   }, [shown]);
   useEffect(() => {
     const figure = () => stacked([[`${name}: ${rule}`, heatMapFigure(matrix, PICTURE, INK, false)]], INK, shown.group === "model" ? `${session.model.name} · ${session.model.revision}` : "");
-    exports({ name: `mask-${name.replaceAll(" ", "-")}`, finding: () => `${name}: ${facts}`, png: () => toPng(figure(), PAPER, SANS), svg: () => toSvg(figure(), PAPER, SANS), table: () => rows });
+    exports({ name: `mask-${name.replaceAll(" ", "-")}`, finding: () => `${capital(name)}: ${facts}`, png: () => toPng(figure(), PAPER, SANS), svg: () => toSvg(figure(), PAPER, SANS), table: () => rows });
     return () => exports(null);
   }, [matrix]);
   useEffect(() => {
@@ -170,7 +170,7 @@ function Large({ shown, dark, say, exports, session }: ViewProps & { shown: Patt
   return (
     <>
       <h3>{shown.group === "model" ? `This model: ${name}` : name}</h3>
-      <p>{facts}{!whole && <small> Of {step.join(" × ")} a cell shows {shown.mask ? "the share that attends" : "the first"}.</small>}</p>
+      {!whole && <p class="hint">Of {step.join(" × ")} a cell shows {shown.mask ? "the share that attends" : "the first"}.</p>}
       <HeatMap key={keyOf(shown)} matrix={matrix} label={`${name}: ${height} × ${width}`} dark={dark.value} pinned={null} point={(place) => {
         pointed.value = place;
         if (place) say(sentenceOf(shown, place));

@@ -68,7 +68,7 @@ function Matrix(props: ViewProps) {
         <h2>{controller.sentenceOfHead()}</h2>
         <p>{controller.overview.value?.summaries[controller.head.value.head]}</p>
       </header>
-      <div class="matrix-tools">
+      <div class="matrix-tools one-row">
         <div class="matrix-zoom" role="group" aria-label="zoom">
           <button onClick={() => step(0.5)} disabled={controller.whole.value} aria-label="zoom out" title="Zoom out (−)">−</button>
           <button onClick={() => step(2)} aria-label="zoom in" title="Zoom in (+)">+</button>

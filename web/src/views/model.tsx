@@ -6,6 +6,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { isAt, placeOf } from "../core/findings";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
+import { Sentence } from "../ui/found";
 import { type HeadActions, withHead } from "../ui/head-cell";
 import { ORDERS, samplingNote } from "../ui/head-stats";
 import { Intro } from "../ui/intro";
@@ -95,8 +96,8 @@ function Lead({ session: { opening: { findings } }, state, set }: ViewProps) {
   const shown = findings.find((finding) => isAt(state.value, finding));
   return (
     <div class="lead">
-      <p>{(shown ?? findings[0]).sentence}</p>
-      <div class="findings" role="group" aria-label="Findings">
+      <Sentence text={(shown ?? findings[0]).sentence} />
+      <div class="findings one-row" role="group" aria-label="Findings">
         {findings.map((finding) => <button key={finding.sentence} title={finding.sentence} aria-pressed={finding === shown} onClick={() => set(placeOf(finding))}>{finding.short}</button>)}
       </div>
     </div>
@@ -116,7 +117,7 @@ function Sample({ all, refine, refining }: ModelProps & { all: Head[] }) {
 }
 
 export const view: ViewModule = {
-  name: "model", title: "Model", alone: true, squares: true,
+  name: "model", title: "Model", leads: true, alone: true, squares: true,
   sentence: "Each square is one attention head: row = the token that attends, column = the token it attends to; a stronger colour is more attention. Click one.",
   Component: ModelView,
 };

@@ -86,7 +86,7 @@ function Neuron(props: ViewProps) {
         <Facts controller={controller} numbers={numbers} />
       </header>
       <Picker controller={controller} />
-      <div class="neuron-tools">
+      <div class="neuron-tools one-row">
         <Pages controller={controller} probs={numbers?.row.probs} />
         <button aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
         <Legend dark={props.dark.value} />

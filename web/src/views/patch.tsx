@@ -183,7 +183,7 @@ function useExports(controller: PatchController): void {
 }
 
 export const view: ViewModule = {
-  name: "patch", title: "Patching", finds: true, alone: true, fresh: true,
+  name: "patch", title: "Patching", alone: true, fresh: true,
   sentence: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Tap or point at a cell; click to pin it.",
   Component: PatchView,
 };

@@ -41,14 +41,14 @@ function QuantisationView(props: ViewProps) {
   );
   return (
     <div class="lens quant">
-      <div class="lens-tools">
+      <div class="lens-tools one-row">
         {!shown?.stored && segments("bits", "bits", ["8", "4"], bits, setBits)}
         {!shown?.stored && segments("a scale for each", "scales", ["row", "group", "tensor"], scales, setScales, (each) => each === "group" && !!shown && shown.columns % 32 > 0)}
         {!shown?.stored && segments("zero point", "zero", ["symmetric", "affine"], zero, setZero)}
         {!shown?.stored && segments("inputs: for each", "inputs", ["token", "tensor"], inputs, setInputs)}
         {segments("heights", "height", ["linear", "log"], height, setHeight)}
-        {otherwise}
       </div>
+      {otherwise}
       {shown && (
         <div class="quant-body">
           <Layers {...props} shown={shown} choose={(path) => props.set({ chosen: { ...props.state.peek().chosen, layer: path } })} />

@@ -125,7 +125,6 @@ function Shown(props: ViewProps & { shown: Route }) {
   };
   return (
     <>
-      <p class="route-finding">{finding}</p>
       <section class="route-card" aria-label="Parts">
         <h3>What the vector is made of after each layer</h3>
         <HeatMap key={`${shown.stream}/${token}`} matrix={byPart} label="layers × parts" dark={dark.value} pinned={null} point={told(part, partText)} pin={open} />

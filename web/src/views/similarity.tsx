@@ -17,6 +17,7 @@ import type { ViewModule } from "../ui/view-module";
 /** Hues of what adds and what takes away; they are those of the map. */
 const [ADDS, TAKES] = [55, 255];
 const [LISTED, TABLED] = [12, 500];
+const MEASURES = { cosine: "cosine", dot: "dot product" };
 
 export function SimilarityView(props: ViewProps) {
   if (props.session.texts.length !== 2) return <p class="sim-absent" role="status">A similarity is that of two texts: write a second one above, and run.</p>;
@@ -58,7 +59,7 @@ function Explained(props: ViewProps & { explained: Similarity }) {
   useEffect(() => {
     exports({
       name: "similarity",
-      finding: () => `${shown.measure === "cosine" ? "Cosine" : "Dot product"} ${number(shown.similarity, 3)}: ${bestPairs(shown, 3).map(([r, c]) => pairName(shown, r, c)).join(", ")}`,
+      finding: () => findingOf(shown),
       ...Heatmap.exports(shown, () => dark.peek()),
       table: () => [["first", "second", "of the sum"], ...bestPairs(shown, Infinity).map(([r, c, x]) => [shown.tokens[0][r].text, shown.tokens[1][c].text, x])],
     });
@@ -67,8 +68,8 @@ function Explained(props: ViewProps & { explained: Similarity }) {
   const pair: PairProps = { ...props, shown, pinned: { ...pinned, row, column }, point, pin };
   return (
     <div class="sim">
-      <header class="sim-head">
-        <p><b class="sim-sum">{number(explained.similarity, 4)}</b> {explained.measure === "cosine" ? "cosine" : "dot product"}, the sum of {shown.cells.length} cells</p>
+      <header class="sim-head one-row">
+        <p><b class="sim-sum">{number(explained.similarity, 4)}</b> {MEASURES[explained.measure]}, the sum of {shown.cells.length} cells</p>
         <Segments
           legend="Parts of the texts" name="parts" values={[true, false]} value={pinned.words} set={(words) => change({ words, row: null, column: null })}
           text={(words) => (words ? "words" : "tokens")}
@@ -77,7 +78,7 @@ function Explained(props: ViewProps & { explained: Similarity }) {
         <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
       </header>
       {explained.notes.length > 0 && <p class="hint">{explained.notes.join("; ")}.</p>}
-      <section class="sim-card" aria-label="The texts">
+      <section class="sim-card sim-texts" aria-label="The texts">
         <Words {...pair} side={0} />
         <Words {...pair} side={1} />
         <p class="hint">{row !== null && column === null ? "Shaded: what each word adds together with the chosen one." : column !== null && row === null ? "Shaded: what each word adds together with the chosen one." : "Shaded: each word's share of the similarity."}</p>
@@ -170,6 +171,16 @@ const pairName = ({ tokens: [first, second] }: Similarity, row: number, column: 
 function bestPairs({ cells, tokens: [, second] }: Similarity, count: number): [number, number, number][] {
   const order = Array.from(cells.keys()).sort((a, b) => Math.abs(cells[b]) - Math.abs(cells[a]));
   return order.slice(0, count).map((at) => [Math.floor(at / second.length), at % second.length, cells[at]]);
+}
+
+/** The similarity, and the pair of words that adds most to it. */
+function findingOf(shown: Similarity): string {
+  const [first, second] = shown.tokens;
+  const best = bestPairs(shown, Infinity).find(([row, column, value]) => value > 0 && !first[row].special && !second[column].special);
+  const whole = `The ${MEASURES[shown.measure]} of the two texts is ${number(shown.similarity, 3)}`;
+  if (!best) return `${whole}: no pair of words adds to it.`;
+  const [row, column, value] = best;
+  return `${whole}: “${visible(first[row].text)}” and “${visible(second[column].text)}” add most, ${signed(value)}.`;
 }
 
 /** For the live region. */

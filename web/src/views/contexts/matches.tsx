@@ -114,7 +114,7 @@ export function exportsOf({ matches }: Contexts, query: ContextsQuery, title: st
   };
   return {
     name: `contexts-${query.by}${query.layer}${query.number === null ? "" : `-${query.number}`}`,
-    finding: () => title,
+    finding: () => (matches.length ? `${title}: the nearest of ${matches.length} is in “${plain(matches[0], ...around(matches[0])).slice(0, LETTERS)}” (${number(matches[0].score, 3)}).` : `${title}: the corpus has no such context.`),
     png: () => toPng(figure(), style("--panel"), style("--sans")),
     svg: () => toSvg(figure(), style("--panel"), style("--sans")),
     table: () => rowsOf(matches),

@@ -15,7 +15,7 @@ export function Controls({ controller }: { controller: EmbeddingController }) {
   const map = controller.map.value!;
   const { method } = controller.state.value;
   return (
-    <div class="map-controls">
+    <div class="map-controls one-row">
       <Segments
         legend="Projection" name="projection" values={PROJECTIONS} value={method} set={(name) => controller.set({ method: name })}
         text={(name) => METHOD_NAMES[name]} off={(name) => !controller.available(name)}

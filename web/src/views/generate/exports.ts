@@ -1,6 +1,6 @@
 /** Exports of the generation view: text, distribution and token tree as SVG and PNG. */
 
-import { number, percent } from "../../core/format";
+import { number, percent, plural, visible } from "../../core/format";
 import type { Exports } from "../../core/types";
 import { type Figure, toPng, toSvg } from "../../core/figure";
 import { drawing, edge, HEIGHT, LETTER } from "./tree-figure";
@@ -24,8 +24,11 @@ export function exportsOf(store: GenerationStore, host: () => Element): Exports 
       return trace && leaf ? { w: trace.id, node: leaf.id } : undefined;
     },
     finding: () => {
-      const text = store.tree.text(store.path.peek()).trim();
-      return text ? `${store.props.session.model.name} wrote: “${text.length > 160 ? `${text.slice(0, 160)} …` : text}”` : "Nothing is written yet.";
+      const path = store.path.value;
+      if (!path.length) return "Nothing is written yet.";
+      const least = path.reduce((a, b) => (b.logprob < a.logprob ? b : a));
+      const perplexity = Math.exp(-path.reduce((sum, { logprob }) => sum + logprob, 0) / path.length);
+      return `${store.props.session.model.name} wrote ${plural(path.length, "token")} with a perplexity of ${number(perplexity, 3)}; least likely was “${visible(least.text || least.piece)}”, ${percent(Math.exp(least.logprob))}.`;
     },
     png: () => toPng(treeFigureOf(store, style()), paper(), mono()),
     svg: () => toSvg(treeFigureOf(store, style()), paper(), mono()),

@@ -1,7 +1,7 @@
 /** Preview of one head: its map with token labels, its statistics, and buttons to the other views. */
 
 import type { ReadonlySignal } from "@preact/signals";
-import { number, percent } from "../../core/format";
+import { capital, number, percent } from "../../core/format";
 import type { AttentionMap, ViewName } from "../../core/types";
 import { headName, maxEntropy, samplingNote, STATS } from "../../ui/head-stats";
 import type { ModelProps } from "../model";
@@ -34,7 +34,7 @@ export function Preview({ heads, focus, ...rest }: Props) {
     <aside class="preview" aria-label="The head pointed at">
       <header>
         <h2>{headName(layer, head.head)}</h2>
-        <p class="summary">{overview ? capital(summary(head)) : "On its way."}</p>
+        <p class="summary">{overview ? `${capital(summary(head))}.` : "On its way."}</p>
       </header>
       <LargeMap {...props} />
       <div class="ways">
@@ -71,4 +71,3 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
   );
 }
 
-const capital = (text: string) => `${text[0].toUpperCase()}${text.slice(1)}.`;

@@ -28,12 +28,12 @@ export function Controls({ controller, choice }: { controller: PatchController; 
   };
   return (
     <form class="patch-controls" aria-label="What is patched" onSubmit={run}>
-      <div class="patch-row">
+      <div class="patch-row one-row">
         <Choice legend="Patch" name="kind" options={KINDS.map(([value, words]) => [value, words, ""])} value={state.kind} choose={(kind) => controller.set({ kind })} disabled={page} />
         <Choice legend="Put in its place" name="mode" options={MODES} value={state.mode} choose={(mode) => controller.set({ mode })} disabled={page} />
         {choice}
       </div>
-      <div class="patch-row">
+      <div class="patch-row one-row">
         {state.mode === "swap" && (
           <>
             <label class="patch-wide"><span>other text</span><input type="text" {...field("other")} readOnly={page} placeholder="A text of as many tokens" /></label>

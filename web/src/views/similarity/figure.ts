@@ -14,13 +14,16 @@ export interface Grid {
 
 /** The least and the largest edge of a cell, from which on there is room for tokens, and room for these. */
 const [LEAST, MOST, NAMED] = [3, 56, 11];
+/** So large cells are, even if the screen is too low for all of them. */
+const EASY = 24;
 const [LABEL, PAD] = [132, 6];
 
-/** The cells as large as the width allows. */
-export function gridOf({ tokens: [first, second] }: Similarity, width: number): Grid {
+/** The cells as large as the width allows, and where it can be without making them small, the height. */
+export function gridOf({ tokens: [first, second] }: Similarity, width: number, height = Infinity): Grid {
   const label = (tokens: readonly { text: string }[]) => Math.min(LABEL, 2 * PAD + Math.max(...tokens.map(({ text }) => lengthOf(visible(text)))));
   const left = Math.min(label(first), 0.4 * width);
-  const cell = Math.max(LEAST, Math.min(MOST, Math.floor((width - left - 2) / second.length)));
+  const low = Math.max(EASY, Math.floor((height - label(second)) / first.length));
+  const cell = Math.max(LEAST, Math.min(MOST, low, Math.floor((width - left - 2) / second.length)));
   return cell < NAMED ? { left: 2, top: 2, cell: Math.max(LEAST, Math.min(MOST, Math.floor((width - 4) / second.length))) } : { left, top: label(second), cell };
 }
 

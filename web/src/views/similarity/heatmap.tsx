@@ -14,6 +14,8 @@ import { figureOf, gridOf } from "./figure";
 type MapProps = Pick<PairProps, "shown" | "pinned" | "point" | "pin" | "dark">;
 
 const EXPORT_WIDTH = 1200;
+/** Pixels of the screen that what is above the map, and the line at the foot, take. */
+const ABOVE = 500;
 const STEPS: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
@@ -27,7 +29,7 @@ export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
     observer.observe(host.current!);
     return () => observer.disconnect();
   }, []);
-  const grid = gridOf(shown, width.value || 320);
+  const grid = gridOf(shown, width.value || 320, innerHeight - ABOVE);
   const night = dark.value;
   useEffect(() => {
     const element = canvas.current!;
