@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from glassformer.errors import WeightsError
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.still import REPORTS
 from glassformer.integrations.anywidget import CellWidget
 from glassformer.model import Model, load
 from glassformer.reports.charts import Series, SeriesLine
@@ -232,3 +234,35 @@ def test_without_anywidget_the_page_is_in_its_frame(shown: Look, monkeypatch: py
 
 def test_marimo_shows_the_widget(shown: Look) -> None:
     assert isinstance(shown._display_(), CellWidget)
+
+
+def test_a_text_being_written_is_saved_as_its_tokens_and_their_alternatives(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "gpt2", task="text-generation")
+    word_tokenizer().save(str(folder / "tokenizer.json"))
+    model = load(folder)
+    options = {"max_new_tokens": 3, "seed": 0, "do_sample": True}
+    look = Look(SessionRuns(model.session_factory()), [TEXT], InitialView(view="generate", options=options))
+    still = look.live_page().still()
+    trace = look._write()[0].trace
+    table = trace.choices(look._write()[1])
+    assert len(table.rows) == 3 and len(table.headings) == 6
+    for row, shades, node in zip(table.rows, table.shades or (), trace.tree.nodes.values(), strict=True):
+        probs = trace.distribution(node.parent).model.exp().sort(descending=True).values[:5]
+        assert shades == pytest.approx(probs.tolist(), abs=1e-6)
+        assert [cell.rpartition(" ")[2] for cell in row[1:]] == [f"{p:.0%}" for p in probs.tolist()]
+    assert f"“{TEXT}” goes on: “" in still and "<script" not in still and "Run the cell" in still
+    assert ">written<" in still and len(still) < 20_000
+    look.close()
+
+
+@pytest.mark.parametrize("view", ["lens", "attribution", "route", "architecture", "quantisation", "masks"])
+def test_a_view_is_saved_as_what_it_shows(view: str, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "bert", task="text-classification")
+    word_tokenizer(framed=True).save(str(folder / "tokenizer.json"))
+    model = load(folder)
+    look = Look(SessionRuns(model.session_factory()), [TEXT], InitialView(view=view))
+    still = look.live_page().still()
+    report = REPORTS[view](look.session)
+    assert all(escape(line) in still for line in report.above)
+    assert "Attention of" not in still and "<table" in still and "Run the cell" in still
+    look.close()

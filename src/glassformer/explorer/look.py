@@ -6,12 +6,13 @@ import builtins
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation, views_of
 from glassformer.explorer.difference import difference_readings
 from glassformer.explorer.embedding_page import PageMap
@@ -28,15 +29,15 @@ from glassformer.explorer.standalone_page import (
     notebook_frame,
     page_around,
 )
+from glassformer.explorer.still import of_generation, of_head, of_view
 from glassformer.explorer.tour import tell
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
-from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token, find_token
 from glassformer.reports.page import check_html_path, command_line, shown_path
-from glassformer.reports.report import Display, InNotebook, LivePage
-from glassformer.reports.table import Table, byte_amount
+from glassformer.reports.report import InNotebook, LivePage
+from glassformer.reports.table import byte_amount
 
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
@@ -403,14 +404,19 @@ class Look(LocalPage, InNotebook):
         )
 
     def _still(self) -> str:
-        """The head that the page opens with, as the table that a notebook is saved with."""
+        """The view that the page opens with, or the head, as a notebook is saved with it."""
+        if self._opens_with_generation(self.start):
+            stored, node = self._write()
+            return of_generation(stored.trace, node).notebook_html()
         session, start = self.session, self.start
+        with suppress(UnsupportedError):  # the page says why, and has other views
+            if (shown := of_view(session, start.view)) is not None:
+                return shown.notebook_html()
         finding = next(iter(session.findings), None)
         if finding is None or start.layer is not None or start.head_list:
-            head, line = session.head(start.layer or 0, next(iter(start.head_list), 0), next(iter(session.maps))), ""
-        else:
-            head, line = session.head(finding.layer, finding.head, finding.map), finding.sentence
-        return StillPage(line, head).notebook_html()
+            head = session.head(start.layer or 0, next(iter(start.head_list), 0), next(iter(session.maps)))
+            return of_head(head).notebook_html()
+        return of_head(session.head(finding.layer, finding.head, finding.map), finding.sentence).notebook_html()
 
     def _python(self) -> str:
         """The call that shows this page in a notebook."""
@@ -421,22 +427,6 @@ class Look(LocalPage, InNotebook):
         given = {name: getattr(start, name) for name in ("view", "layer", "heads", "query", "key", "theme", "options")}
         arguments = [f"{name}={value!r}" for name, value in given.items() if value is not None]
         return f"model.look({', '.join([repr(texts), *arguments])})"
-
-
-@dataclass(frozen=True)
-class StillPage(Display):
-    """What a notebook is saved with, and shows of a page where no kernel runs: a head's map.
-
-    caption: what it shows
-    """
-
-    caption: str
-    head: AttentionHead
-    notes: Sequence[str] = ("Run the cell for the page, in which the text can be changed.",)
-
-    def tables(self) -> list[Table]:
-        """The map."""
-        return [replace(table, caption=f"{self.head.caption} {table.caption}") for table in self.head.tables()]
 
 
 def token_of(text: str | None) -> int | str | None:

@@ -107,6 +107,22 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
         caption = f"{len(rows)} generated tokens after {self.prompt!r}; parent 0 is the prompt"
         return [Table(headings=["node", "parent", "token", "probability", "rank"], rows=rows, caption=caption)]
 
+    def choices(self, node: int, count: int = 5) -> Table:
+        """The generated tokens up to a node, each with the tokens that the model thought likeliest in its place.
+
+        Args:
+            count: of those tokens
+        """
+        rows, shades = [], []
+        for each in self.tree.path(node):
+            chosen = self.tree.nodes[each]
+            top = self.tree.choices[chosen.parent].top[:count]
+            shares = [0.0 if x.logprob is None else math.exp(x.logprob) for x in top]
+            names = [f"{readable(x.text or x.piece)} {share:.0%}" for x, share in zip(top, shares, strict=True)]
+            rows.append([readable(chosen.text or chosen.piece), *names, *[""] * (count - len(top))])
+            shades.append([*shares, *[0.0] * (count - len(top))])
+        return Table(["written", *map(str, range(1, count + 1))], rows, shades=shades, as_picture=True)
+
     @property
     def stream(self) -> str:
         """The stream of a session that holds the generated tokens."""

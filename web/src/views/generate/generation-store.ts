@@ -1,5 +1,6 @@
 /** State of the generation view: the token tree, the text on screen, the selected step, and its requests. */
 
+import { visible } from "../../core/format";
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { FIELDS, methodOf, type Options, valueOf, withMethod, type GenerationState } from "../../core/generation-options";
 import { type Distribution, UserError, type Session, type TreeNode, type ViewProps, type GenerationTrace, type TraceLine, type GenerationRequest } from "../../core/types";
@@ -199,7 +200,7 @@ export class GenerationStore {
     this.unavailable.value = null;
     this.link(at);
     const node = at === null ? null : this.path.peek()[at - 1];
-    if (node) this.props.say(`Pinned step ${at}, “${node.text.trim()}”.`);
+    if (node) this.props.say(`Pinned step ${at}, “${visible(node.text.trim() || node.text || node.piece)}”.`);
   }
 
   /** Load the distribution at the selected step. */
