@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +85,13 @@ def test_heads_are_grouped_by_the_similarity_of_their_maps(tab: Callable[..., Ta
     assert [len(names) for title, names in shown if title != "like no other"] == sorted(map(len, several), reverse=True)
     titles = [title for title, _ in shown if title != "like no other"]
     assert titles == [f"like {names[0]}" for title, names in shown if title != "like no other"]
+    rows = list(csv.DictReader(io.StringIO(one.saved("Table (CSV)")[1].decode())))
+    saved = defaultdict(set)
+    for row in rows:
+        saved[row["group"]].add(f"{row['layer']}·{row['head']}")
+    assert {title: set(names) for title, names in shown} == saved and len(rows) == 72
+    assert all(0.5 <= float(row["similarity"]) <= 1.001 for row in rows if row["group"] != "like no other")
+    assert {row["does"] for row in rows} >= {"previous token", "first token"}
     first = page.locator(f"{GROUP} [data-cell]").first
     first.focus()
     page.keyboard.press("ArrowRight")

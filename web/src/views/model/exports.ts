@@ -5,7 +5,7 @@ import { paintMap } from "../../core/heatmap";
 import type { AttentionMap, Exports, Session } from "../../core/types";
 import { headBytes } from "../../ui/thumbnail";
 import { samplingNote, STATS } from "../../ui/head-stats";
-import { type Head, stat, summary } from "./heads";
+import { arranged, type Head, kindOf, stat, summary } from "./heads";
 
 const CELL = 64;
 const GAP = 6;
@@ -20,11 +20,20 @@ export function modelExports(session: Session, map: AttentionMap, heads: Head[],
     name: `model-${map.name}`,
     png: () => toPng(figure(), PAPER, SANS),
     svg: () => toSvg(figure(), PAPER, SANS),
-    table: () => [
-      ["layer", "head", ...STATS.map((each) => each.name), "rows_used", "rows_total", "summary"],
-      ...heads.map((one) => [one.layer, one.head, ...STATS.map((each) => stat(one, each.name)), one.overview?.rows_used ?? 0, one.overview?.rows_total ?? 0, summary(one)]),
-    ],
+    table: () => tableOf(heads),
   };
+}
+
+/** Heads with their groups: by what they do, and by maps that look alike, named as on screen. */
+export function tableOf(heads: readonly Head[]): (string | number)[][] {
+  const alike = new Map(arranged(heads, "alike").groups!.flatMap(({ name, heads: members, values }) => members.map((head, at): [Head, string[]] => [head, [name, values[at]]])));
+  return [
+    ["layer", "head", ...STATS.map((each) => each.name), "rows_used", "rows_total", "summary", "does", "does_value", "group", "similarity"],
+    ...heads.map((one) => [
+      one.layer, one.head, ...STATS.map((each) => stat(one, each.name)), one.overview?.rows_used ?? 0, one.overview?.rows_total ?? 0, summary(one),
+      ...(kindOf(one) ?? ["on its way", ""]), ...(alike.get(one) ?? ["on its way", ""]),
+    ]),
+  ];
 }
 
 function figureOf(session: Session, map: AttentionMap, heads: Head[], sort: string): Figure {
