@@ -44,6 +44,17 @@ export function fitted(text: string, room: number, size = SIZE): string {
   return `${letters.join("")}…`;
 }
 
+/** A text in lines of so many pixels, between its words. */
+export function inLines(text: string, room: number, size = SIZE): string[] {
+  const written = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${written.at(-1)} ${word}`.trim();
+    if (lengthOf(longer, size) <= room) written[written.length - 1] = longer;
+    else written.push(word);
+  }
+  return written.filter(Boolean);
+}
+
 const escaped = (text: string) => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
 const at = (x: number) => String(Math.round(x * 100) / 100);
 

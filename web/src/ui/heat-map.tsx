@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { type Figure, fitted, lengthOf, paint } from "../core/figure";
+import { type Figure, fitted, inLines, lengthOf, paint } from "../core/figure";
 import { visible } from "../core/format";
 import "./heat-map.css";
 
@@ -172,13 +172,17 @@ function reveal(host: HTMLElement, x: number, width: number): void {
 /** Figures below each other, each with a caption above it. */
 export function stacked(parts: readonly (readonly [caption: string, figure: Figure])[], ink: string, foot: string): Figure {
   const shapes: Figure["shapes"] = [];
+  const width = Math.max(lengthOf(foot, 10) + 16, ...parts.map(([, figure]) => figure.width + 16));
   let y = 8;
   for (const [caption, figure] of parts) {
-    shapes.push({ kind: "text", x: 8, y: y + 10, text: caption, colour: ink, strong: true });
-    y += 28;
+    for (const line of inLines(caption, width - 16)) {
+      shapes.push({ kind: "text", x: 8, y: y + 10, text: line, colour: ink, strong: true });
+      y += 18;
+    }
+    y += 10;
     for (const shape of figure.shapes) shapes.push({ ...shape, x: shape.x + 8, y: shape.y + y });
     y += figure.height + 12;
   }
   shapes.push({ kind: "text", x: 8, y: y + 8, text: foot, colour: ink, size: 10 });
-  return { width: Math.max(lengthOf(foot, 10) + 16, ...parts.map(([, figure]) => figure.width + 16)), height: y + 22, shapes };
+  return { width, height: y + 22, shapes };
 }

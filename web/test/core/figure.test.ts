@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type Figure, fitted, lengthOf, toSvg } from "../../src/core/figure";
+import { type Figure, fitted, inLines, lengthOf, toSvg } from "../../src/core/figure";
 
 test("a text is as long as its letters, and is cut where there is no room", () => {
   assert.ok(lengthOf("ROMEO", 12) > 42); // what a browser measures in Inter
@@ -8,6 +8,8 @@ test("a text is as long as its letters, and is cut where there is no room", () =
   assert.equal(fitted("ROMEO", 60, 12), "ROMEO");
   assert.equal(fitted("ROMEO", 40, 12), "RO…");
   assert.equal(fitted("ROMEO", 0, 12), "R…");
+  assert.deepEqual(inLines("time flies like an arrow", 80), ["time flies", "like an", "arrow"]);
+  assert.deepEqual(inLines("unbreakable", 10), ["unbreakable"]);
 });
 
 test("a figure as SVG: its words stay words", () => {

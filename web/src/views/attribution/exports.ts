@@ -1,7 +1,7 @@
 /** The attribution as a picture, a drawing and a table. */
 
 import { useSignalEffect } from "@preact/signals";
-import { type Figure, PAPER, SANS, toPng, toSvg } from "../../core/figure";
+import { type Figure, lengthOf, PAPER, SANS, toPng, toSvg } from "../../core/figure";
 import { visible } from "../../core/format";
 import type { Attribution } from "../../core/readings";
 import { diverging } from "../neuron/diverging-colours";
@@ -31,7 +31,7 @@ function drawing(controller: AttributionController, found: Attribution): Figure 
   for (const words of streams) {
     for (const word of words) {
       const text = visible(word.text);
-      const width = Math.max(text.length * 8 + 12, 44);
+      const width = Math.max(lengthOf(text, 14), lengthOf(signed(word.value), 10)) + 14;
       if (x + width > WIDTH - 16) [x, y] = [16, y + 44];
       shapes.push({ kind: "rect", x, y, width: width - 4, height: 38, colour: diverging((0.6 * word.value) / most, false) });
       write(x + 5, y + 13, text, 14);

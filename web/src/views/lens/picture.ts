@@ -12,6 +12,9 @@ const TOP = 30;
 const HUE = 258;
 const INK = "#10202c";
 
+/** Columns side by side; more of them are below. */
+const BAND = 12;
+
 const short = (text: string) => (text.length > 10 ? `${text.slice(0, 9)}…` : text);
 
 /** The columns on screen, in the colours of white paper, above a line about where they come from. */
@@ -21,22 +24,26 @@ export function lensFigure(controller: LensController, lens: Lens, source: strin
   const first = labels ? 0 : controller.page.peek() * PAGE;
   const columns = Array.from({ length: Math.min(width - first, PAGE) }, (_, at) => first + at);
   const heading = (column: number) => (labels ? lens.outputs.get(column) ?? String(column) : visible(lens.names[column]));
-  const height = TOP + lens.rows.length * CELL.height + 34;
+  const band = TOP + lens.rows.length * CELL.height + 12;
+  const height = Math.ceil(columns.length / BAND) * band + 22;
   const shapes: Figure["shapes"] = [];
   const text = (x: number, y: number, words: string, more: { end?: boolean; middle?: boolean; size?: number }) => shapes.push({ kind: "text", x, y, text: words, colour: INK, size: 12, ...more });
-  columns.forEach((column, at) => text(LEFT + (at + 0.5) * CELL.width, TOP - 14, short(heading(column)), { middle: true }));
-  lens.rows.forEach((name, row) => {
-    const y = TOP + row * CELL.height;
-    text(LEFT - 8, y + CELL.height / 2, name, { end: true });
-    columns.forEach((column, at) => {
-      const { text: output, share } = controller.shown(lens, [row, column]);
-      const x = LEFT + at * CELL.width;
-      shapes.push({ kind: "rect", x, y, width: CELL.width - 1, height: CELL.height - 1, colour: shade(share, HUE, false) });
-      text(x + CELL.width / 2, y + CELL.height / 2, short(output), { middle: true });
+  for (let from = 0; from < columns.length; from += BAND) {
+    const top = TOP + (from / BAND) * band, side = columns.slice(from, from + BAND);
+    side.forEach((column, at) => text(LEFT + (at + 0.5) * CELL.width, top - 14, short(heading(column)), { middle: true }));
+    lens.rows.forEach((name, row) => {
+      const y = top + row * CELL.height;
+      text(LEFT - 8, y + CELL.height / 2, name, { end: true });
+      side.forEach((column, at) => {
+        const { text: output, share } = controller.shown(lens, [row, column]);
+        const x = LEFT + at * CELL.width;
+        shapes.push({ kind: "rect", x, y, width: CELL.width - 1, height: CELL.height - 1, colour: shade(share, HUE, false) });
+        text(x + CELL.width / 2, y + CELL.height / 2, short(output), { middle: true });
+      });
     });
-  });
+  }
   text(8, height - 14, source, { size: 10 });
-  return { width: LEFT + columns.length * CELL.width + 8, height, shapes };
+  return { width: LEFT + Math.min(columns.length, BAND) * CELL.width + 8, height, shapes };
 }
 
 export function tableOf(controller: LensController, lens: Lens): (string | number)[][] {
