@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+import torch
 
 import glassformer
 from glassformer.explorer import readings
@@ -195,5 +196,18 @@ def test_a_classifier_and_the_span_of_an_answer(
     page = one.goto(answer, view="lens")
     page.wait_for_selector(".lens-span svg")
     check(page, "where an answer starts and ends")
+    tokens = answer.session.streams["text"]
+    lens = answer.session.lens(top=len(tokens))
+    start, end = (torch.zeros(len(tokens)).scatter(0, lens.ids[-1, i], lens.logprobs[-1, i].exp()) for i in (0, 1))
+    pairs = (start[:, None] * end[None, :]).triu()  # in order: no end before its start
+    first, last = divmod(int(pairs.argmax()), len(tokens))
+    said = page.locator(".found").inner_text()
+    words = "".join(("" if each.continues else " ") + (each.text or each.piece) for each in tokens[first : last + 1])
+    told = re.search(r"“([^”]*)”: ([\d.]+)% that it starts there, ([\d.]+)% that it ends there\.$", said)
+    assert told is not None and told[1] == words.strip()
+    assert [float(told[2]), float(told[3])] == pytest.approx(
+        [100 * float(start[first]), 100 * float(end[last])], rel=0.06
+    )
+    assert said.startswith("The answer would be") == (int(start.argmax()) <= int(end.argmax()))
     one.goto(answer, view="attribution")
     page.get_by_role("heading", name=re.compile("Why answer")).wait_for()

@@ -139,7 +139,31 @@ export class LensController {
     return row;
   }
 
+  /** Of a reader of passages: the likeliest start and end after a layer, and the likeliest pair in order. */
+  span(lens: Lens, row: number): { shares: Float32Array[]; best: number[]; answer: [from: number, to: number]; words: string } {
+    const tokens = this.props.session.streams[lens.stream];
+    const shares = [0, 1].map((column) => {
+      const values = new Float32Array(tokens.length);
+      for (const { id, logprob } of this.top(lens, [row, column])) values[id] = Math.exp(logprob);
+      return values;
+    });
+    const best = shares.map((values) => values.indexOf(Math.max(...values)));
+    let [answer, most, start]: [[number, number], number, number] = [[best[0], best[1]], -1, 0];
+    for (let end = 0; end < tokens.length; end++) {
+      if (shares[0][end] > shares[0][start]) start = end; // the likeliest start up to here
+      if (shares[0][start] * shares[1][end] > most) [answer, most] = [[start, end], shares[0][start] * shares[1][end]];
+    }
+    const words = tokens.slice(answer[0], answer[1] + 1).map(({ text, piece, continues }) => `${continues ? "" : " "}${text || piece}`).join("").trim();
+    return { shares, best, answer, words };
+  }
+
   finding(lens: Lens = this.lens.peek()!): string {
+    if (lens.columns === "span") {
+      const { shares, best: [start, end], answer: [from, to], words } = this.span(lens, lens.rows.length - 1);
+      const chances = `“${visible(words)}”: ${percent(shares[0][from])} that it starts there, ${percent(shares[1][to])} that it ends there`;
+      const name = (at: number) => `“${visible(this.props.session.streams[lens.stream][at].text)}”`;
+      return start <= end ? `The answer would be ${chances}.` : `The likeliest start, ${name(start)}, comes after the likeliest end, ${name(end)}. In order the answer would be ${chances}.`;
+    }
     const column = lens.columns === "text" ? 0 : this.pinned.peek()?.[1] ?? this.usual(lens);
     const last = this.top(lens, [lens.rows.length - 1, column])[0];
     const where = lens.columns === "tokens" ? ` ${lens.causal ? "after" : "at"} “${visible(lens.names[column])}”` : "";

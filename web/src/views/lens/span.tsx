@@ -10,17 +10,12 @@ const HALF = 60;
 export function Span({ controller, lens }: { controller: LensController; lens: Lens }) {
   const row = controller.cell.value?.[0] ?? lens.rows.length - 1;
   const tokens = controller.props.session.streams[lens.stream];
-  const shares = [0, 1].map((column) => {
-    const values = new Float32Array(tokens.length);
-    for (const { id, logprob } of controller.top(lens, [row, column])) values[id] = Math.exp(logprob);
-    return values;
-  });
+  const { shares, best } = controller.span(lens, row);
   const most = Math.max(...shares.map((values) => Math.max(...values)), 1e-9);
   const step = WIDTH / tokens.length;
-  const best = shares.map((values) => values.indexOf(Math.max(...values)));
   return (
     <figure class="lens-span">
-      <figcaption>Where the answer starts (up) and ends (down), {lens.rows[row]}: <b class="token">{visible(tokens[best[0]].text)}</b> {percent(shares[0][best[0]])} to <b class="token">{visible(tokens[best[1]].text)}</b> {percent(shares[1][best[1]])}</figcaption>
+      <figcaption>Where the answer starts (up) and ends (down), {lens.rows[row]}: likeliest start <b class="token">{visible(tokens[best[0]].text)}</b> {percent(shares[0][best[0]])}, likeliest end <b class="token">{visible(tokens[best[1]].text)}</b> {percent(shares[1][best[1]])}</figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${2 * HALF + 24}`} role="img" aria-label={`Start most at ${tokens[best[0]].text}, ${number(shares[0][best[0]])}; end most at ${tokens[best[1]].text}, ${number(shares[1][best[1]])}`}>
         {tokens.map((token, at) => (
           <g key={at}>
