@@ -24,7 +24,7 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
     assert result["fields"] == ["text", "second text"]
     assert result["texts"] == list(texts)
     assert result["model"]["family"] == "bert"
-    assert result["model"]["dtype"] == "float32"
+    assert (result["model"]["dtype"], result["model"]["levels"]) == ("float32", None)
     assert result["model"]["max_tokens"] == 16
     assert result["model"]["parameters"] == sum(p.numel() for p in models["bert"].parameters())
     assert "place" not in result["model"]

@@ -6,12 +6,13 @@ import hashlib
 import json
 import shlex
 import sysconfig
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.core.quantised import count_weights
+from glassformer.core.quantised import StoredLevels, count_weights
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
 from glassformer.explorer.how_to_read import HOW_TO_READ
@@ -68,6 +69,7 @@ class ModelFacts:
     heads: int
     corpus: dict[str, Any] | None = None  # what the index of a corpus holds, where there is one
     against: str | None = None  # the name of the model, or the precision, that it is compared with
+    levels: str | None = None  # "int8" or "int4": what most of its weights are stored as, where they are levels
 
 
 def model_facts(model: LoadedModel) -> ModelFacts:
@@ -93,7 +95,17 @@ def model_facts(model: LoadedModel) -> ModelFacts:
         is_encoder_decoder="decoder_input_ids" in model.network.READS,
         layers=max(map(len, groups), default=0),
         heads=max((layer.attention.spec.heads for group in groups for layer in group), default=0),
+        levels=_levels(model),
     )
+
+
+def _levels(model: LoadedModel) -> str | None:
+    """What most of the quantised weights of a model are stored as."""
+    numbers = Counter[str]()
+    for module in model.network.modules():
+        if isinstance(module, StoredLevels):
+            numbers[f"int{module.bits}"] += module.rows * module.columns
+    return max(numbers, key=numbers.__getitem__, default=None)
 
 
 def views_of(facts: ModelFacts) -> list[str]:

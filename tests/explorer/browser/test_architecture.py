@@ -88,6 +88,8 @@ def test_other_precisions(
     shown = facts(one)
     assert shown["stored as"] == own.weight.stored == precision
     assert value(shown["standard deviation"]) == pytest.approx(own.weight.std, rel=1e-3)
+    named = {"int8": "int8 weights, float32"}.get(precision, precision)
+    assert named in page.locator("header .facts span").all_inner_texts(), "above the page too"
     check(page, precision)
 
 

@@ -69,3 +69,6 @@ export function clock(seconds: number, digits = 2): string {
   const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
   return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
 }
+
+/** The numbers of a model: "float32"; of weights that are levels "int8 weights, float32". */
+export const precision = ({ dtype, levels }: { dtype: string; levels: string | null }): string => (levels ? `${levels} weights, ${dtype}` : dtype);

@@ -109,6 +109,8 @@ export interface Session {
     /** A short hash of the weights' names, shapes and bytes, or of the revision. */
     revision: string;
     dtype: string;
+    /** What its weights are stored as, where these are levels: int8 or int4. */
+    levels: string | null;
     parameters: number;
     max_tokens: number | null;
     /** The kind of file that the first text names; null where it is a text. */

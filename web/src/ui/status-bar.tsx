@@ -1,6 +1,6 @@
 /** Status bar: legend, live region, and provenance of the numbers. */
 
-import { bytes, count, number } from "../core/format";
+import { bytes, count, number, precision } from "../core/format";
 import { mapOf } from "../core/url-state";
 import { MODULES } from "virtual:views";
 import { overviewKey, type Store } from "../core/store";
@@ -13,7 +13,7 @@ export function Status({ store, session }: { store: Store; session: Session }) {
   const map = mapOf(session, store.state.value.map);
   const tokens = Object.entries(session.streams).map(([name, side]) => `${count(side.length)} ${name === "text" ? "" : `${name} `}tokens`);
   const facts = [
-    `${model.name} · ${model.revision}`, model.dtype, `text ${text_hash.slice(0, 12)}`, tokens.join(", "),
+    `${model.name} · ${model.revision}`, precision(model), `text ${text_hash.slice(0, 12)}`, tokens.join(", "),
     store.transport.host === "server" ? `Python keeps ${bytes(session.nbytes)}` : `in this file, ${exactLayers(map, session.exact_layers?.[map.name] ?? [])}`,
     `pass ${number(session.seconds, 2)} s`,
     ...approximations(store, session),
