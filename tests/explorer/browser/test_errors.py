@@ -126,6 +126,17 @@ def test_the_rows_that_are_chosen_are_saved(tab: Tabs, pages: dict[str, Path]) -
     assert [row[:5] for row in rows] == [["54", "val.csv: line 56", f"time {EVIL} flies 54", "anger", "joy"]]
 
 
+def test_a_picture_of_rows_is_on_the_paper_of_its_theme(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["classes"], color_scheme="dark")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Rows: save as a drawing", exact=True).click()
+    drawing = Path(saved.value.path()).read_text("utf-8")
+    [paper] = re.findall(r'<rect width="100%" height="100%" fill="#(\w{6})"', drawing)
+    assert max(bytes.fromhex(paper)) < 64, "dark, between the rows too"
+    [order] = re.findall(r"<text [^>]*>highest loss first</text>", drawing)
+    assert "textLength" not in order, "what a control shows is not stretched"
+
+
 def test_labels_are_corrected_and_come_back_as_a_sheet(tab: Tabs, tmp_path: Path) -> None:
     records = classified(60, text=f"=time {EVIL} flies")
     page = opened(tab, written(errors_of(records, review="glassformer review in mood --output x"), folder=tmp_path))

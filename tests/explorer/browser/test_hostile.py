@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from glassformer.model import Model
 from glassformer.reports.page import report_page, write_page
 from glassformer.runs import curves
 from glassformer.runs.folder import EventLog, event_log_path
+from glassformer.runs.run_list import RunList
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Segment, TimedWord, Transcription
 from glassformer.speech.transcription_trace import TranscriptionTrace
@@ -43,6 +45,7 @@ from tests.evaluation.judged_run import classified, report
 from tests.explorer.browser.samples import shaped, words
 from tests.explorer.browser.tab import Tab
 from tests.inspect.test_codes_input import CODEC, made, riff
+from tests.runs.run_folders import make_run
 from tests.tasks.transcribe.tones import RATE_HZ, WORDS, letters_folder, spoken
 from tests.training.a_run import write_run
 
@@ -138,6 +141,15 @@ def transcript_page(folder: Path) -> Path:
     return folder / "page.html"
 
 
+def runs_page(folder: Path) -> Path:
+    """Names of runs, of which the best one is in the finding, of the metric and of settings."""
+    for score, name in ((0.5, "plain"), (0.7, MARKUP)):
+        make_run(folder / "runs" / name, (score,), metric=EVIL, data=EVIL, **{EVIL: f"{EVIL}{score}"})
+    runs = RunList.read(folder / "runs")
+    assert MARKUP in runs.finding and "<svg onload" in runs.finding
+    return write_page(folder / "page.html", report_page(runs))
+
+
 MARKUP = "<img src=x onerror=alert(1)>"  # a dialog fails the test, too
 
 PAGES: dict[str, Callable[[Path], Path]] = {
@@ -150,6 +162,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "data": data_page,
     "study": study_html,
     "sounds": sounds_page,
+    "runs": runs_page,
 }
 
 
@@ -260,7 +273,39 @@ def test_a_map_whose_texts_and_labels_are_markup(tab: Tabs, marked: Model, tmp_p
     assert "<img src=x onerror" in page.evaluate("document.querySelector('#view').innerText")
 
 
-@pytest.mark.parametrize("kind", sorted({*PAGES} - {"codes", "transcript"}))
+OF_THE_MODEL = {
+    "architecture": "#view table",
+    "route": "#view canvas",
+    "quantisation": ".lens-grid",
+    "masks": "#view canvas",
+}
+
+
+@pytest.fixture(scope="module")
+def named(marked: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+    """The same model, whose folder is named by markup."""
+    folder = tmp_path_factory.mktemp("named") / MARKUP
+    shutil.copytree(str(marked.folder), folder)
+    with glassformer.load(folder).look(f"fruit {EVIL} flies", browser=False, block=False) as look:
+        yield look
+
+
+@pytest.mark.parametrize("view", OF_THE_MODEL)
+def test_a_model_whose_name_and_token_are_markup(tab: Tabs, named: Look, view: str) -> None:
+    page = tab(reduced_motion="reduce").goto(named, view=view, q=2)
+    page.wait_for_selector(OF_THE_MODEL[view])
+    assert page.locator(".facts strong").inner_text() == MARKUP
+    check_nothing_ran(page)
+    for name in ("Data table", "How to read this"):
+        for button in page.locator("#view").get_by_text(name, exact=True).all():
+            button.click()
+    check_nothing_ran(page)
+    if view == "route":
+        tokens = page.locator("#view select option").all_text_contents()
+        assert any("<img src=x onerror" in token for token in tokens), tokens
+
+
+@pytest.mark.parametrize("kind", sorted({*PAGES} - {"codes", "transcript", "runs"}))
 def test_half_of_a_surrogate_pair(tab: Tabs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """As in the name of a file that is no UTF-8: the page is written, and shows a sign in its place."""
     monkeypatch.setitem(globals(), "EVIL", f"\udcff{EVIL}\ud83d")

@@ -57,9 +57,10 @@ function drawingOf(card: HTMLElement, vector?: () => string): SVGElement {
     return { x, y, width: box.width, height: box.height };
   };
 
+  /** A text in a box of its width; where that is 0, as wide as it is. */
   function write(text: string, { x, y, width: wide, height: tall }: { x: number; y: number; width: number; height: number }, style: CSSStyleDeclaration): void {
     const size = parseFloat(style.fontSize), [fill, opacity] = paint(style.color);
-    const given = { x, y: y + tall / 2 + size * 0.35, fill, "font-size": size, "font-weight": style.fontWeight, "font-style": style.fontStyle, textLength: wide, lengthAdjust: "spacingAndGlyphs" };
+    const given = { x, y: y + tall / 2 + size * 0.35, fill, "font-size": size, "font-weight": style.fontWeight, "font-style": style.fontStyle, ...(wide ? { textLength: wide, lengthAdjust: "spacingAndGlyphs" } : {}) };
     add("text", { ...given, ...(opacity < 1 ? { "fill-opacity": opacity } : {}) }).textContent = style.textTransform === "uppercase" ? text.toUpperCase() : text;
   }
 
@@ -130,12 +131,12 @@ function drawingOf(card: HTMLElement, vector?: () => string): SVGElement {
     if (style.visibility === "visible") writeBox(node, style);
     if (node instanceof HTMLSelectElement || node instanceof HTMLInputElement) {
       const box = placeOf(node.getBoundingClientRect()), value = node instanceof HTMLSelectElement ? node.selectedOptions[0]?.text ?? "" : node.value;
-      if (value) write(value, { ...box, x: box.x + parseFloat(style.paddingLeft), width: Math.min(value.length * 6.6, box.width - 18) }, style);
+      if (value) write(value, { ...box, x: box.x + parseFloat(style.paddingLeft), width: 0 }, style);
     } else node.childNodes.forEach(visit);
   }
   visit(card);
 
-  const paper = [card, document.body].map((each) => paint(getComputedStyle(each).backgroundColor)).find(([, opacity]) => opacity > 0)?.[0] ?? "#ffffff";
+  const paper = [card, document.body, document.documentElement].map((each) => paint(getComputedStyle(each).backgroundColor)).find(([, opacity]) => opacity > 0)?.[0] ?? "#ffffff";
   const out = made("svg", { width, height, viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, "font-family": getComputedStyle(card).fontFamily });
   out.append(made("rect", { width: "100%", height: "100%", fill: paper }), ...inside);
   return out;

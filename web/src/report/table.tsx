@@ -309,7 +309,7 @@ export function plainRows(table: TableData): (string | number)[][] {
   const ends = (cell: Cell) => (typeof cell === "object" ? [cell.value, cell.low, cell.high].map((x) => x ?? "") : [cell, "", ""]);
   const { commands } = table;
   const plain = (row: Cell[], i: number) => [...row.flatMap((cell, column) => (wide[column] ? ends(cell) : [textOf(cell)])), ...(commands ? [commands[i]] : [])];
-  const headings = table.headings.flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name]));
+  const headings = table.headings.map((name) => name || "name").flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name]));
   return [[...headings, ...(commands ? ["command"] : [])], ...table.rows.map(plain)];
 }
 
