@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.ipc
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 
@@ -92,6 +95,14 @@ def test_heads_are_grouped_by_the_similarity_of_their_maps(tab: Callable[..., Ta
     assert {title: set(names) for title, names in shown} == saved and len(rows) == 72
     assert all(0.5 <= float(row["similarity"]) <= 1.001 for row in rows if row["group"] != "like no other")
     assert {row["does"] for row in rows} >= {"previous token", "first token"}
+    name, content = one.saved("Table (Arrow)")
+    table = pyarrow.ipc.open_file(content).read_all()
+    table.validate(full=True)
+    json_rows = json.loads(one.saved("Table (JSON)")[1])["rows"]
+    assert name.endswith(".arrow") and table.schema.field("layer").type == pyarrow.float64()
+    assert [{k: "" if x is None else x for k, x in row.items()} for row in table.to_pylist()] == [
+        {k: "" if x is None else x for k, x in row.items()} for row in json_rows
+    ]
     first = page.locator(f"{GROUP} [data-cell]").first
     first.focus()
     page.keyboard.press("ArrowRight")

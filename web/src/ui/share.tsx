@@ -2,6 +2,7 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
+import { arrow } from "../core/arrow";
 import { download } from "../core/browser";
 import type { Store } from "../core/store";
 import { csv, records } from "../core/csv";
@@ -52,6 +53,7 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
         <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>
         <button disabled={nothing} onClick={() => act(view("csv", (shown) => text("text/csv", csv(shown.table()))))}>Table (CSV)</button>
+        <button disabled={nothing} onClick={() => act(view("arrow", (shown) => new Blob([arrow(shown.table())], { type: "application/vnd.apache.arrow.file" })))}>Table (Arrow)</button>
         <button disabled={nothing} onClick={() => act(view("json", (shown) => text("application/json", about(session, store.link(), shown))))}>Table (JSON)</button>
         <p>On this computer</p>
         <button onClick={() => act(copy)}>Copy a link to exactly this</button>
