@@ -27,6 +27,17 @@ def test_a_command_loads_calls_one_function_and_shows() -> None:
     assert not longer, f"longer than {COMMAND} lines: {longer}; what Python users need too belongs to the library"
 
 
+def test_html_is_written_in_reports_alone() -> None:
+    """Elsewhere a page is a report, or made of `page.element` and `picture.image`."""
+    files = [
+        file
+        for file in SOURCE.rglob("*.py")
+        if re.search(r"<(svg|style|table|script|details)\b|polyline", file.read_text("utf-8"))
+    ]
+    others = [str(file.relative_to(SOURCE)) for file in files if file.parent.name != "reports"]
+    assert files and not others
+
+
 def test_one_helper_tells_numbers_from_booleans() -> None:
     """`files.is_int` and `is_number`, or a schema; what is left are paths of each token, and flags."""
     files = [file for source in SOURCES for file in source.rglob("*.py")]

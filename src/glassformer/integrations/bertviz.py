@@ -29,7 +29,8 @@ from glassformer.reports.attention_picture import heads as heads_picture
 from glassformer.reports.attention_picture import lines
 from glassformer.reports.drawing import Drawing
 from glassformer.reports.heat_map import HeatMap
-from glassformer.reports.picture import image
+from glassformer.reports.page import element
+from glassformer.reports.picture import image, picture_page
 from glassformer.reports.report import InNotebook
 from glassformer.reports.table import Table
 
@@ -136,7 +137,7 @@ def model_view(
     Args:
         display_mode: "light" or "dark"; None = of a model the notebook's, else light
         include_layers, include_heads: which of them, from 0; None = all
-        others: as `head_view`
+        the others: as `head_view`
     Raises: as `head_view`.
     """
     maps = (attention, encoder_attention, decoder_attention, cross_attention)
@@ -235,22 +236,19 @@ class AttentionPictures(InNotebook):
     @property
     def data(self) -> str:
         """The page of a file."""
-        style = "<style>body{font-family:system-ui,sans-serif;margin:2em} img{max-width:100%}</style>"
-        title = "<!doctype html><html lang=en><meta charset=utf-8><title>Attention</title>"
-        return f"{title}{style}{self.notebook_html()}"
+        return picture_page("Attention", self.notebook_html())
 
     def notebook_html(self) -> str:
         """The pictures, each with its numbers."""
         shown = ""
         for part, picture in zip(self.parts, self.pictures, strict=True):
-            layer, heads = part.layers[0], ", ".join(map(str, part.heads))
-            alt = f"attention {part.name or 'from token to token'}, layers {', '.join(map(str, part.layers))}"
-            numbers = "".join(table.html() for table in part.tables()) if len(part.layers) == 1 else ""
-            below = (
-                numbers and f"<details><summary>layer {layer}, heads {heads}, as numbers</summary>{numbers}</details>"
-            )
-            title = f"<h4>{escape(part.name)}</h4>" if part.name else ""
-            shown += title + image(picture.svg(), alt) + below
+            layers, heads = (", ".join(map(str, numbers)) for numbers in (part.layers, part.heads))
+            if part.name:
+                shown += element("h4", escape(part.name))
+            shown += image(picture.svg(), f"attention {part.name or 'from token to token'}, layers {layers}")
+            if len(part.layers) == 1:
+                summary = element("summary", f"layer {layers}, heads {heads}, as numbers")
+                shown += element("details", summary + "".join(table.html() for table in part.tables()))
         return shown
 
     def __repr__(self) -> str:

@@ -63,5 +63,17 @@ def image(svg: str, alt: str) -> str:
     return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
 
 
+def picture_page(title: str, body: str) -> str:
+    """A page of pictures and tables without a program.
+
+    Args:
+        title: plain text
+        body: HTML
+    """
+    style = "<style>body{font-family:system-ui,sans-serif;margin:2em} img{max-width:100%}</style>"
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+    return f"{head}{style}<body>{body}</body></html>\n"
+
+
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
