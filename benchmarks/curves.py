@@ -8,6 +8,7 @@ first     the log is read and its digest stored; a training stores it itself, at
 again     the digest is read, and what was written since
 tail      the same, 1,000 steps a run later
 page      the HTML page; `again` includes it
+sent      bytes that the served page fetches, compressed: its style, its program and the curves
 rows      sorting and searching the 100,000 rows of an errors page, in headless Chromium (with --browser)
 """
 
@@ -18,24 +19,29 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
 
 from _measure import chromium, environment
 
-LIMITS = {"again": 1.5, "tail": 1.5, "rows": 3.0}
-"""Seconds that the pages promise for 20 runs of 1,000,000 steps, on a quiet machine."""
+if TYPE_CHECKING:
+    from glassformer.runs.history import RunHistory
+
+LIMITS = {"again": 1.5, "tail": 1.5, "rows": 3.0, "sent_bytes": 1_000_000}
+"""Seconds and bytes that the pages promise for 20 runs of 1,000,000 steps, on a quiet machine."""
 
 
-def write_log(path: Path, begin: int, end: int) -> None:
-    """Append the lines of steps to a log, as a training writes them."""
+def write_log(path: Path, begin: int, end: int, seed: int = 0) -> None:
+    """Append the lines of steps to a log, as a training writes them; noise does not compress."""
     with open(path, "a") as stream:
         for i in range(begin, end):
+            noise = math.sin(12.9898 * i + seed) * 43_758.5453 % 1
             stream.write(
-                f'{{"event":"step","time":{1.7e9 + i},"step":{i},"epoch":{i / 1e5},"loss":{2 + math.sin(i)},'
-                f'"lr":{1 / i},"grad_norm":{3 + math.cos(i)},"tokens":{512 * i},"tokens_per_s":{1000 + i % 77}}}\n'
+                f'{{"event":"step","time":{1.7e9 + i},"step":{i},"epoch":{i / 1e5},"loss":{1 + noise + 9 / (9 + i)},'
+                f'"lr":{1 / i},"grad_norm":{3 - noise},"tokens":{512 * i},"tokens_per_s":{1000 + i % 77}}}\n'
             )
 
 
@@ -54,21 +60,34 @@ def measure(runs: int, steps: int, folder: Path) -> dict[str, Any]:
 
     folders = [folder / f"run-{i:02}" for i in range(runs)]
     first = 0.0
-    for one in folders:
+    for seed, one in enumerate(folders):
         one.mkdir()
-        write_log(event_log_path(one), 1, steps + 1)
+        write_log(event_log_path(one), 1, steps + 1, seed)
         first += timed(partial(read_run, one))
     page = folder / "page.html"
     results = {"runs": runs, "steps": steps, "first": round(first, 1)}
     results["again"] = timed(lambda: write_page(folders, page))
-    for one in folders:
-        write_log(event_log_path(one), steps + 1, steps + 1001)
+    for seed, one in enumerate(folders):
+        write_log(event_log_path(one), steps + 1, steps + 1001, seed)
     results["tail"] = timed(lambda: write_page(folders, page))
     histories = read_runs(folders)
     results["page"] = timed(lambda: curves_page(histories))
     results["page_bytes"] = page.stat().st_size
+    results["sent_bytes"] = sent_bytes(histories)
     results["digest_bytes"] = digest_path(event_log_path(folders[0])).stat().st_size
     return results
+
+
+def sent_bytes(histories: Sequence[RunHistory]) -> int:
+    """Bytes that a browser fetches of the served page of these curves."""
+    from glassformer.explorer.report_server import ReportServer, one_page
+    from glassformer.runs.curves import TrainingCurves
+
+    with ReportServer(one_page([TrainingCurves(histories)])) as server:
+        key = server.url.partition("#token=")[2].partition("&")[0]
+        headers = {"Accept-Encoding": "gzip", "Authorization": f"Bearer {key}"}
+        paths = ("", "page.css", "page.js", "api/report/")
+        return sum(len(urlopen(Request(server.address + path, headers=headers)).read()) for path in paths)
 
 
 SORT = """() => {
