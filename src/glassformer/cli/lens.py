@@ -11,7 +11,7 @@ from glassformer.cli.inputs import opened
 from glassformer.cli.options import Html, Json, ModelName, Texts, Truncate, command
 from glassformer.cli.screen import progress_of, say, show
 from glassformer.files.schema import given
-from glassformer.inspect.options import AttributionRequest, IntegratedGradientsRequest, LensRequest
+from glassformer.inspect.options import IntegratedGradientsRequest, LensRequest
 from glassformer.loading import HeadLoading
 from glassformer.reports.page import check_html_path
 from glassformer.reports.table import byte_amount
@@ -86,7 +86,7 @@ def attribute(
     if html is not None:
         from glassformer.explorer.readings import read
 
-        own = AttributionRequest(target=request.target, at=request.at, against=request.against)
+        own = IntegratedGradientsRequest(target=request.target, at=request.at, against=request.against)
         write_page(loaded, session, read(session, "attribution", own), html)
     show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
     say_saved(html, json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from glassformer.errors import UnsupportedError
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema, parse_query
+from glassformer.inspect.attribution.attribute import AttributionOptions
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.opening import explained_token
@@ -44,10 +46,19 @@ def attribution(
     target: str | int | None = None,
     at: str | int | None = None,
     against: str | int | None = None,
+    baseline: Literal["zero"] | None = None,
+    steps: int | None = None,
     progress: Progress = nothing,
 ) -> bytes:
-    """An attribution as a frame. Raises: as `Session.attribute`."""
-    return attribution_frame(session.attribute(target=target, at=at, against=against, progress=progress))
+    """An attribution as a frame; a page first asks for one of few steps. Raises: as `Session.attribute`."""
+    options: AttributionOptions = {
+        "at": at,
+        "against": against,
+        "baseline": baseline,
+        "steps": steps,
+        "progress": progress,
+    }
+    return attribution_frame(session.attribute(target, **options))
 
 
 def read(session: Session, name: str, request: Schema, progress: Progress = nothing) -> Reading:

@@ -47,7 +47,7 @@ from glassformer.explorer.requests import (
 from glassformer.files import safe_repr
 from glassformer.files.lazy import imported
 from glassformer.files.schema import Schema, field_types, json_schema, parse
-from glassformer.inspect.options import AttributionRequest, LensRequest, QuantisationRequest
+from glassformer.inspect.options import IntegratedGradientsRequest, LensRequest, QuantisationRequest
 from glassformer.plugins import Registry
 from glassformer.reports.page import part_data
 from glassformer.reports.report import Report, plain
@@ -154,7 +154,9 @@ VIEWS: Registry[View] = Registry(
         "without": View(request=WithoutRequest, answer="glassformer.explorer.tour:without", quick=True),
         "lookup": View(request=LookupRequest, answer="glassformer.explorer.views:lookup", quick=True),
         "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens", passes=8),
-        "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution", passes=50),
+        "attribution": View(
+            request=IntegratedGradientsRequest, answer="glassformer.explorer.readings:attribution", passes=50
+        ),
         "quantisation": View(request=QuantisationRequest, answer="glassformer.inspect.quantisation:layer_quantisation"),
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),

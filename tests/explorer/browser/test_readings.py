@@ -13,7 +13,9 @@ import torch
 
 import glassformer
 from glassformer.explorer import readings
+from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.look import Look
+from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.session import Progress, Session
 from glassformer.model import Model
 from tests.explorer.browser.conftest import Check
@@ -120,6 +122,34 @@ def test_an_attribution_counts_its_gradients_and_can_be_stopped(
     go_on.set()
     page.get_by_role("button", name="Explain it after all").click()
     page.get_by_role("heading", name="Why “of”").wait_for()
+
+
+def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one_takes(
+    tab: Tabs, speech: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a gradient is slow, the reader decides; where it is quick, the exact one follows by itself."""
+    plain, frame, asked = readings.attribution, readings.attribution_frame, list[int | None]()
+
+    def noted(session: Session, *, steps: int | None = None, **request: Any) -> bytes:
+        asked.append(steps)
+        return plain(session, steps=steps, **request)
+
+    def inexact(result: Attribution) -> bytes:
+        sent = decode(frame(result))
+        return encode(sent.kind, sent.arrays, sent.fields | {"seconds": seconds, "gap": 0.3 if asked[-1] else 0.005})
+
+    monkeypatch.setattr(readings, "attribution", noted)
+    monkeypatch.setattr(readings, "attribution_frame", inexact)
+    for seconds, target in ((2.0, " the"), (0.01, " my")):
+        page = tab().goto(speech, **{"view": "attribution", "r.target": target, "r.at": 3})
+        page.get_by_role("heading", name=f"Why “{target.strip()}”").wait_for()
+        if seconds == 2.0:
+            page.get_by_role("status").filter(has_text="from 16 gradients: the words miss 30% of the change").wait_for()
+            assert asked == [16]
+            page.get_by_role("button", name="Compute up to 512, at most 64 s").click()
+        page.get_by_text("completeness gap 0.50%").wait_for()
+        assert asked == [16, None] and not page.get_by_text("A first answer").is_visible()
+        asked.clear()
 
 
 def test_words_and_heads_of_an_attribution(tab: Tabs, speech: Look, plays: Model) -> None:

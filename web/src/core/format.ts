@@ -61,6 +61,9 @@ export function visible(text: string): string {
   return shown === "" ? "∅" : shown;
 }
 
+/** About how long something takes: 40 s, 3 min. */
+export const duration = (seconds: number): string => (seconds <= 90 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`);
+
 /** 1:02:03.4; of short recordings 2:03.40 */
 export function clock(seconds: number, digits = 2): string {
   const whole = Math.max(seconds, 0);

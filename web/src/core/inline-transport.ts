@@ -75,9 +75,9 @@ export class InlineTransport implements Transport {
     }
   }
 
-  /** A view that the page holds. */
+  /** A view that the page holds; of several, the one that was computed last. */
   private async stored(session: Session, name: string, request: object): Promise<BinaryFrame> {
-    const found = session.readings?.find((each) => each.view === name && sameRequest(each.request, request));
+    const found = session.readings?.filter((each) => each.view === name && sameRequest(each.request, request)).at(-1);
     const block = found && this.blocks.get(`view/${found.key}`);
     if (block) return readFrame(await decompress(block), name);
     throw new UserError(`This page holds no such ${NOUNS[name] ?? name}, and no model to compute it. ${(HOW[name] ?? lookAt)(session, name)}`, "absent");

@@ -14,6 +14,8 @@ export interface AttributionRequest {
   /** The token where the output is, by number, or a word. */
   at: Choice;
   against: Choice;
+  /** Gradients; by default as many as it takes to add up to within 1%. */
+  steps?: number;
 }
 
 /** The logit lens: rows (the embedding, and each layer) × columns. Cell (r, c) is at r · columns + c. */

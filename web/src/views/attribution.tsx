@@ -8,7 +8,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { number, percent, visible } from "../core/format";
+import { duration, number, percent, visible } from "../core/format";
 import type { Attribution, Method, Part } from "../core/readings";
 import type { ViewProps } from "../core/types";
 import { DataTable } from "../ui/data-table";
@@ -131,8 +131,17 @@ function Waiting({ controller }: { controller: AttributionController }) {
   if (controller.stopped.value) {
     return <p class="reading-waiting" role="status">Stopped. <button onClick={() => void controller.load()}>Explain it after all</button></p>;
   }
-  if (!progress) return null;
-  return <p class="reading-waiting" role="status">Computing gradients{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
+  const rough = controller.rough.value;
+  const first = rough !== null && controller.found.value;
+  if (!progress) {
+    return first ? (
+      <p class="reading-waiting" role="status">
+        A first answer, from {first.steps} gradients: the words miss {percent(first.gap)} of the change.
+        <button onClick={() => void controller.refine()}>Compute up to 512, at most {duration(rough!)}</button>
+      </p>
+    ) : null;
+  }
+  return <p class="reading-waiting" role="status">{first ? `A first answer is below; up to 512 gradients take at most ${duration(rough!)}. ` : ""}Computing gradients{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
 }
 
 const METHOD_NAMES: Record<Method, string> = { integrated: "integrated gradients", gradient: "gradient × input" };

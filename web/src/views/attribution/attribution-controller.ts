@@ -7,6 +7,11 @@ import { type Progress, type Token, UserError, type ViewProps } from "../../core
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 
+/** Gradients of the first answer; by how much its words may miss the change of the logit; and of all, the most. */
+const [FIRST, GAP, MOST] = [16, 0.01, 512];
+/** Seconds that one waits for an exact answer without being asked. */
+const PATIENCE = 15;
+
 /** A word: its tokens, and the sum over them. */
 export interface Word {
   text: string;
@@ -19,6 +24,8 @@ export class AttributionController {
   readonly found: Signal<Attribution | null> = signal(null);
   readonly progress: Signal<Progress | null> = signal(null);
   readonly problem: Signal<string | null> = signal(null);
+  /** A first answer is on screen, from few gradients: how many seconds an exact one takes at most. */
+  readonly rough: Signal<number | null> = signal(null);
   /** The reader has stopped it. */
   readonly stopped: Signal<boolean> = signal(false);
   readonly state = computed(() => this.props.state.value.reading);
@@ -56,16 +63,35 @@ export class AttributionController {
     const { signal } = (this.running = new AbortController());
     this.problem.value = null;
     this.stopped.value = false;
+    this.rough.value = null;
+    if (this.props.transport.host === "page") return void (await this.ask({}, signal));
+    const found = await this.ask({ steps: FIRST }, signal);
+    if (!found || found.gap <= GAP) return;
+    this.rough.value = (found.seconds / FIRST) * MOST;
+    if (this.rough.value <= PATIENCE) await this.refine();
+  }
+
+  /** As many gradients as it takes, after a first answer. */
+  async refine(): Promise<void> {
+    this.stop();
+    const { signal } = (this.running = new AbortController());
+    if (await this.ask({}, signal)) this.rough.value = null;
+  }
+
+  /** The attribution as it is asked for, on screen; null where there is none. */
+  private async ask(steps: { steps?: number }, signal: AbortSignal): Promise<Attribution | null> {
     this.progress.value = { done: 0, of: 0 };
     try {
-      const found = await views.attribution(this.props.transport, this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
-      if (signal.aborted) return;
+      const found = await views.attribution(this.props.transport, this.props.session, { ...this.request.peek(), ...steps }, (at) => !signal.aborted && (this.progress.value = at), signal);
+      if (signal.aborted) return null;
       this.found.value = found;
       this.props.say(this.finding());
+      return found;
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted) return null;
       if (error instanceof UserError && ["request", "absent"].includes(error.kind)) this.problem.value = error.message;
       else this.props.refuse(error);
+      return null;
     } finally {
       if (!signal.aborted) this.progress.value = null;
     }
@@ -74,7 +100,7 @@ export class AttributionController {
   /** Stop as the reader asks. */
   interrupt(): void {
     this.stop();
-    this.stopped.value = true;
+    this.stopped.value = this.rough.peek() === null;
   }
 
   stop(): void {
