@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.facts import FACTS, LISTS, PassPlace, check_template
@@ -51,6 +51,9 @@ OF_VIEW = {
     ),
 }
 """What one view alone reads. To these, the view "generate" adds `g.` and the name of a generation option."""
+
+NEEDS = tuple(f"{no}{need}" for need in ("answer", "source", "text", "sound") for no in ("", "no "))
+"""What a step may need; see `LessonPart`."""
 
 Words = Annotated[
     str, Allowed(f"a text of 1 to {MAX_CHARACTERS:,} characters", lambda x: x.strip() and len(x) <= MAX_CHARACTERS)
@@ -136,8 +139,11 @@ class LessonPart(LessonPlace):
     code: a part of the network, `{block}.ffn`, whose lines are shown
     question: to be answered before the numbers are shown
     without: components that can be left out: `{block}.ffn.out`
-    needs: the step is left out where the model says nothing about the text ("answer"), or does ("no answer"); where it
-        has no cross-attention ("source"), or has ("no source")
+    needs: the step is left out where one of these is not so; `no …` is the opposite
+        answer: the model says something about the text
+        source: it has cross-attention
+        text: its tokens are of a text, or of one that it writes
+        sound: it hears
     """
 
     title: Label
@@ -151,7 +157,11 @@ class LessonPart(LessonPlace):
     code: Words | None = None
     question: LessonQuestion | None = None
     without: Sequence[Words] = ()
-    needs: Literal["answer", "no answer", "source", "no source"] | None = None
+    needs: str | Sequence[str] = ()
+
+    @property
+    def all_needs(self) -> Sequence[str]:
+        return [self.needs] if isinstance(self.needs, str) else self.needs
 
     @property
     def views(self) -> Sequence[str]:
@@ -162,6 +172,9 @@ class LessonPart(LessonPlace):
         for view in self.views or [""]:
             if view not in tabs():
                 raise ConfigError(f"view is {safe_repr(view)}{nearest(view, tabs())}; allowed: {', '.join(tabs())}")
+        for need in self.all_needs:
+            if need not in NEEDS:
+                raise ConfigError(f"needs is {safe_repr(need)}{nearest(need, NEEDS)}; allowed: {', '.join(NEEDS)}")
         self._check_options()
         known, question = {*FACTS, *self.numbers}, self.question
         if question is not None:

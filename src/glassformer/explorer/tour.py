@@ -136,7 +136,7 @@ def tell(
         name for name in views_of(facts) if name not in missing and (name != "similarity" or len(session.texts) == 2)
     ]
     for number, part in enumerate(lesson.steps):
-        if part.needs is not None and not _has(session, part.needs):
+        if not all(_has(session, need) for need in part.all_needs):
             continue
         try:
             steps.append(_step(session, has, link, part))
@@ -173,9 +173,16 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
 
 
 def _has(session: Session, needs: str) -> bool:
-    """Whether a pass has what a step needs: an answer, or cross-attention; `no …` is the opposite."""
-    source = any({about.queries, about.keys} == {"source", "target"} for about in session.maps.values())
-    has = source if needs.endswith("source") else answer(session) is not None
+    """Whether a pass has what a step needs, as `LessonPart.needs` names it; `no …` is the opposite."""
+    what = needs.removeprefix("no ")
+    if what == "answer":
+        has = answer(session) is not None
+    elif what == "source":
+        has = any({about.queries, about.keys} == {"source", "target"} for about in session.maps.values())
+    elif what == "text":
+        has = bool({"text", "target"} & session.streams.keys())
+    else:
+        has = session.batch.input_features is not None or session.batch.input_values is not None
     return has != needs.startswith("no ")
 
 
@@ -272,16 +279,23 @@ _IN_WORDS = {
     r"blocks\.(\d+)\.attn\.z\[(\d+)\]": "head {1} of layer {0}",
     r"blocks\.(\d+)\.attn\.z": "all heads of layer {0}",
     r"blocks\.(\d+)\.attn\.out": "the attention of layer {0}",
+    r"blocks\.(\d+)\.cross\.z\[(\d+)\]": "cross-attention's head {1} of layer {0}",
+    r"blocks\.(\d+)\.cross\.z": "all heads of the cross-attention of layer {0}",
+    r"blocks\.(\d+)\.cross\.out": "the cross-attention of layer {0}",
     r"blocks\.(\d+)\.ffn\.out": "the feed-forward part of layer {0}",
     r"attn\.out": "the attention of all layers",
     r"ffn\.out": "the feed-forward part of all layers",
 }
-"""Components in the words of a button; others by their names."""
+"""Components in the words of a button, those of an encoder-decoder with their side; others by their names."""
 
 
 def _in_words(component: str) -> str:
-    matches = ((re.fullmatch(pattern, component), words) for pattern, words in _IN_WORDS.items())
-    return next((words.format(*match.groups()) for match, words in matches if match), component)
+    side = next((each for each in ("encoder", "decoder") if component.startswith(f"{each}.")), "")
+    matches = (
+        (re.fullmatch(pattern, component.removeprefix(f"{side}.")), words) for pattern, words in _IN_WORDS.items()
+    )
+    words = next((words.format(*match.groups()) for match, words in matches if match), None)
+    return component if words is None else words + (f" of the {side}" if side else "")
 
 
 def _check_components(session: Session, components: Sequence[str]) -> None:

@@ -10,12 +10,15 @@ import { Strip } from "./strip";
 import { type Transcript } from "./transcript";
 import { Windows } from "./windows";
 
-export function Panels({ player }: { player: Player }) {
+/** `pictured`: the picture comes first, with its words above it; otherwise the transcript. */
+export function Panels({ player, pictured = false }: { player: Player; pictured?: boolean }) {
   const { heads, windowed, windows } = player.transcript;
+  const script = <section class="sound-panel" aria-labelledby="sound-text"><Script player={player} /></section>;
   return (
     <>
-      <section class="sound-panel" aria-labelledby="sound-text"><Script player={player} /></section>
+      {!pictured && script}
       <section class="sound-panel" aria-labelledby="sound-heard"><Strip player={player} /></section>
+      {pictured && script}
       {heads && <section class="sound-panel" aria-labelledby="sound-heads"><Heads player={player} heads={heads} /></section>}
       {windowed && windows.length > 0 && <section class="sound-panel" aria-labelledby="sound-windows"><Windows player={player} /></section>}
     </>
