@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,3 +192,56 @@ def test_a_word_of_letters_leads_to_its_first_frame(
     first = next(served.explorer.sounds.get().transcription.words)  # type: ignore[attr-defined]
     frame = served.session.streams["sound"][int(one.state["q"])]
     assert float(frame.text.removesuffix(" s")) == pytest.approx(first.start, abs=0.041)
+
+
+# ------------------------------------------------------------------------------------------------- the first minute
+
+
+def stops(page: Any) -> list[tuple[str, str]]:
+    """The tour of a page: the heading of each step, and the view beside it."""
+    page.get_by_role("button", name="Tour", exact=True).click()
+    told = []
+    while True:
+        heading = f"{len(told) + 1}. "
+        page.locator(".tour h2").filter(has_text=heading).wait_for()
+        title = page.locator(".tour h2").inner_text().removeprefix(heading)
+        told.append((title, page.locator("[role=tab][aria-selected=true]").get_attribute("id").removeprefix("tab-")))
+        last = page.get_by_role("button", name="Done", exact=True)
+        if last.is_visible():
+            last.click()
+            return told
+        page.get_by_role("button", name="Next", exact=True).click()
+
+
+def test_the_first_minute_on_a_sound_that_is_transcribed(tab: Callable[..., Tab], model: Model, kennedy: Path) -> None:
+    with model.look(str(kennedy), browser=False, block=False) as look:
+        for width, height, theme in ((1440, 900, "dark"), (390, 844, "light")):
+            viewport = {"width": width, "height": height}
+            page = tab(viewport=viewport, color_scheme=theme, reduced_motion="reduce").page
+            page.goto(look.url)
+            page.locator(".sound-attention").wait_for()
+            told = re.compile(r"“what” gives \d+% of its attention to “\d\.\d\d s”, and “your” comes next")
+            page.locator(".found").filter(has_text=told).wait_for()
+            for picture in (".sound-mel", ".sound-attention"):
+                assert page.locator(picture).bounding_box()["y"] < height - 60, picture
+            assert stops(page) == [
+                ("Sound and text", "sound"),
+                ("Vectors", "embedding"),
+                ("One head", "matrix"),
+                ("Its arithmetic", "neuron"),
+                ("What a layer adds", "embedding"),
+                ("Layers", "lens"),
+                ("Output", "attribution"),
+            ]
+
+
+def test_the_tour_of_a_model_without_words_speaks_of_pieces(tab: Callable[..., Tab], tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "tones.wav", spoken("ab", np.random.default_rng(0)), RATE_HZ)
+    letters = glassformer.load(letters_folder(tmp_path / "letters"))
+    with letters.look(str(tmp_path / "tones.wav"), browser=False, block=False) as look:
+        page = tab(reduced_motion="reduce").page
+        page.goto(look.url)
+        page.locator("[role=tab][aria-selected=true]").wait_for()
+        told = stops(page)
+        assert told[:3] == [("Pieces", "sound"), ("One head", "matrix"), ("Its arithmetic", "neuron")]
+        assert told[-1][0] == "Output" and len(told) == 6

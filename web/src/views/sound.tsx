@@ -60,7 +60,7 @@ function save(transcript: Transcript): void {
 }
 
 export const view: ViewModule = {
-  name: "sound", title: "Sound", leads: true, alone: true,
+  name: "sound", title: "Sound", alone: true,
   sentence: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
   Component: ({ sound, ...props }) => sound && <SoundView {...props} sound={sound} />,
   alonePage,

@@ -9,7 +9,8 @@ import type { Player } from "./player";
 
 const [MARGIN, WIDTH, MEL, ROW, LANES, LANE] = [24, 1200, 130, 18, 3, 18];
 
-export function exportsOf(player: Player, host: () => Element): Exports {
+/** `told`: what the page opens with, as long as no word is chosen. */
+export function exportsOf(player: Player, host: () => Element, told?: string): Exports {
   const style = () => getComputedStyle(host());
   const colour = (name: string) => style().getPropertyValue(name).trim();
   const figure = () => figureOf(player, host(), colour);
@@ -21,7 +22,7 @@ export function exportsOf(player: Player, host: () => Element): Exports {
     finding: () => {
       const { words } = player.transcript;
       const at = player.word.peek();
-      if (at === null) return words.length ? `“${player.transcript.text.slice(0, 160)}”` : "No speech was heard.";
+      if (at === null) return words.length ? told ?? `“${player.transcript.text.slice(0, 160)}”` : "No speech was heard.";
       return `“${words[at].word.trim()}” was heard from ${clock(words[at].start)} to ${clock(words[at].end)}, with probability ${number(words[at].probability, 3)}`;
     },
     png: () => toPng(figure(), colour("--panel"), style().fontFamily),

@@ -9,7 +9,7 @@ import { Controls, Facts, Panels, useKeys } from "./panels";
 import type { Player } from "./player";
 import type { SoundStore } from "./sound-store";
 
-export function SoundView({ sound, exports, say }: ViewProps & { sound: SoundStore }) {
+export function SoundView({ sound, session, exports, say }: ViewProps & { sound: SoundStore }) {
   const player = sound.player.value;
   useEffect(() => {
     void sound.startOnce();
@@ -19,17 +19,17 @@ export function SoundView({ sound, exports, say }: ViewProps & { sound: SoundSto
     <div class="sound-view">
       {sound.problem.value && <Problem text={sound.problem.value} />}
       {sound.progress.value && <Waiting {...sound.progress.value} />}
-      {player && <Transcribed player={player} sound={sound} exports={exports} say={say} />}
+      {player && <Transcribed player={player} sound={sound} session={session} exports={exports} say={say} />}
     </div>
   );
 }
 
-function Transcribed({ player, sound, exports, say }: { player: Player; sound: SoundStore } & Pick<ViewProps, "exports" | "say">) {
+function Transcribed({ player, sound, session, exports, say }: { player: Player; sound: SoundStore } & Pick<ViewProps, "session" | "exports" | "say">) {
   const host = useRef<HTMLDivElement>(null);
   useKeys(player);
   useSignalEffect(() => sound.link());
   useEffect(() => {
-    exports(exportsOf(player, () => host.current!));
+    exports(exportsOf(player, () => host.current!, session.opening.findings[0]?.sentence));
     say(`${player.transcript.name} is transcribed.`);
     return () => exports(null);
   }, [player]);
@@ -37,7 +37,7 @@ function Transcribed({ player, sound, exports, say }: { player: Player; sound: S
     <>
       <Facts transcript={player.transcript} model={false} />
       <Controls player={player} />
-      <div class="sound" ref={host}><Panels player={player} /></div>
+      <div class="sound" ref={host}><Panels player={player} pictured /></div>
     </>
   );
 }
