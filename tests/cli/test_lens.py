@@ -41,7 +41,7 @@ def test_the_lens_as_data_and_as_a_page(command: Command, tmp_path: Path) -> Non
     readings = [(each["view"], each["request"]) for each in session["readings"]]
     assert [each for each in readings if each[0] in ("lens", "attribution", "tour")] == [
         ("lens", {"target": None}),
-        ("attribution", {"target": None, "at": None, "against": None}),
+        ("attribution", {"target": None, "at": None, "against": None, "baseline": None, "steps": None}),
         ("tour", {}),
     ]
     frames = reader.attention_frames()
