@@ -14,6 +14,7 @@ import pytest
 
 from glassformer.explorer.registry import TABS
 from glassformer.explorer.standalone_page import page_around
+from glassformer.reports.page import packed, packed_program, report_files
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
@@ -113,6 +114,16 @@ def test_a_saved_page_of_one_view_carries_that_view_alone() -> None:
     sizes = {name: in_a_file(name) for name in TABS}
     assert max(sizes.values()) <= 150_000, sizes
     assert in_a_file(*TABS) <= 260_000
+
+
+def test_the_file_of_any_report_is_small_beside_its_data() -> None:
+    def size(reports: tuple[()] | None) -> int:
+        style, script = report_files(reports)
+        return len(packed(style)) + len(packed_program(script))
+
+    assert size(None) <= 90_000, "all parts"
+    assert size(()) <= 20_000, "tables and texts alone"
+    assert sum(map(len, page_around("listen"))) <= 50_000
 
 
 def test_the_page_of_sounds_carries_no_explorer() -> None:
