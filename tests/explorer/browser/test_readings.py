@@ -101,6 +101,23 @@ def test_what_is_pinned_is_what_lens_and_attribution_tell_of(tab: Tabs, translat
         page.get_by_role("group", name="Outputs").locator("button[aria-pressed=true]:nth-child(2)").wait_for()
 
 
+def test_on_a_phone_the_lens_shows_the_column_that_it_tells_of(tab: Tabs, speech: Look) -> None:
+    page = tab(viewport={"width": 390, "height": 844}).goto(speech, view="lens")
+    cell = page.locator(".lens-grid [tabindex='0']")
+    for expected in (14, 0):  # the last token; then the one that is pinned
+        cell.wait_for()
+        page.wait_for_function(
+            """() => {
+                const cell = document.querySelector(".lens-grid [tabindex='0']");
+                const [own, all] = [cell, cell.closest(".lens-scroll")].map((each) => each.getBoundingClientRect());
+                return own.left >= all.left - 1 && own.right <= all.right + 1;
+            }"""
+        )
+        assert cell.evaluate("each => [...each.parentElement.children].indexOf(each) - 1") == expected
+        page.evaluate("location.hash = 'v=1&view=lens&r.cell=4.0'")
+        page.locator(".lens-on").wait_for()
+
+
 def test_an_attribution_counts_its_gradients_and_can_be_stopped(
     tab: Tabs, speech: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:

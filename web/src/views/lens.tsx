@@ -7,7 +7,7 @@
  */
 
 import { useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { count, number, percent, visible } from "../core/format";
 import { shade } from "../core/palette";
 import { type Lens, type Measure, MEASURES } from "../core/readings";
@@ -122,6 +122,14 @@ function Grid({ controller, lens }: { controller: LensController; lens: Lens }) 
   const columns = Array.from({ length: Math.min(controller.width(lens) - first, labels ? lens.choices : PAGE) }, (_, at) => first + at);
   const pinned = controller.pinned.value;
   const focus: Cell = pinned && columns.includes(pinned[1]) ? pinned : [lens.rows.length - 1, columns.includes(controller.usual(lens)) ? controller.usual(lens) : columns.at(-1) ?? 0];
+  const scroller = useRef<HTMLDivElement>(null);
+  useEffect(() => { // on a phone the column that is told of may be beyond the edge
+    const [box, cell] = [scroller.current!, scroller.current!.querySelector("[tabindex='0']")];
+    if (!cell) return;
+    const [all, own] = [box.getBoundingClientRect(), cell.getBoundingClientRect()];
+    if (own.right > all.right) box.scrollLeft += own.right - all.right;
+    else if (own.left < all.left) box.scrollLeft -= all.left - own.left;
+  }, [lens, focus.join()]);
   const heading = (column: number) => (labels ? lens.outputs.get(column) ?? String(column) : visible(lens.names[column]));
   const keys = (event: KeyboardEvent) => {
     if (event.key === "Escape" && pinned) {
@@ -131,7 +139,7 @@ function Grid({ controller, lens }: { controller: LensController; lens: Lens }) 
     } else moveFocus(event);
   };
   return (
-    <div class="lens-scroll">
+    <div class="lens-scroll" ref={scroller}>
       <div class="lens-grid" role="grid" aria-label={`Lens: ${lens.rows.length} layers, ${columns.length} columns`} onKeyDown={keys}
         onPointerLeave={() => (controller.pointed.value = null)} style={{ "--columns": columns.length }}>
         <div role="row">
