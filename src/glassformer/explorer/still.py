@@ -41,7 +41,8 @@ def of_generation(trace: GenerationTrace, node: int) -> StillPage:
     """A generated text, and at each of its tokens the likeliest ones."""
     written = "".join(trace.tree.nodes[each].text for each in trace.tree.path(node))
     below = "Each row is a token that was written, and what the model thought likeliest there, with its probability."
-    return StillPage(f"“{trace.prompt}” goes on: “{written.strip()}”", [trace.choices(node)], (below, *StillPage.notes))
+    caption = f"“{trace.prompt}” goes on: “{written.strip()}”".replace("\n", " ↵ ")
+    return StillPage(caption, [trace.choices(node)], (below, *StillPage.notes))
 
 
 def of_view(session: Session, view: str | None) -> StillPage | None:
