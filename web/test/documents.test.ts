@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type Context, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage } from "../src/core/documents";
+import { type Context, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage, unmarked } from "../src/core/documents";
 
 const token = (text: string) => ({ text, piece: text, id: 0, segment: 0, special: false, continues: false, span: null });
 const context = (question: string[], passage: string[], cells: number[]): Context => ({
@@ -32,4 +32,9 @@ test("each token of the question has its nearest", () => {
 test("a place has a line, a page, or neither", () => {
   const place = (some: object) => passagePlace({ file: "f", line: 0, page: 0, ...some } as Passage);
   assert.deepEqual([place({ line: 3 }), place({ page: 2 }), place({})], ["f:3", "f, page 2", "f"]);
+});
+
+test("a sentence loses the marks of Markdown, and no others", () => {
+  assert.equal(unmarked("**Select** runs, *Compare* them, `look` at both"), "Select runs, Compare them, look at both");
+  for (const text of ["2 * 3 * 4", "2**3**4", "snake_case_name and __init__.py's _x_", "a * b", "**open"]) assert.equal(unmarked(text), text);
 });

@@ -530,3 +530,11 @@ def test_the_large_map_of_many_tokens_names_some_and_those_pointed_at(
     assert names[row * bin] in line and names[column * bin] in line
     shown_names = page.locator(".ruler.rows li").all_inner_texts()
     assert 12 <= len(shown_names) <= 24 and set(shown_names) <= set(names)
+
+
+def test_on_paper_there_is_the_finding_without_what_one_clicks(tab: Tabs, served: Look) -> None:
+    page = tab().open(served, view="head", l=4, h=9, q=1, k=2)
+    assert page.locator(".tabs").is_visible()
+    page.emulate_media(media="print")
+    assert page.locator(".found > p").inner_text().startswith("In layer 4, head 9, “time” gives 93%")
+    assert not page.locator(".tabs").is_visible() and not page.locator(".top .tools").is_visible()

@@ -158,3 +158,6 @@ export const tokenPairs = ({ tokens: [question, passage], cells }: Context): [To
     const most = row.indexOf(Math.max(...row));
     return [token, passage[most], row[most]];
   });
+
+/** A sentence of Markdown without the stars of emphasis and the marks of code: "**Select** runs" → "Select runs". */
+export const unmarked = (text: string): string => text.replace(/(?<![\w*`])(\*\*|\*|`)(?=\S)(.+?)(?<=\S)\1(?![\w*`])/g, "$2");

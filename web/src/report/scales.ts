@@ -13,6 +13,17 @@ export function number(x: Value | undefined): string {
   return size >= 1000 ? Math.round(x).toLocaleString("en") : String(Number(x.toPrecision(4)));
 }
 
+/** A number and its interval, with as many decimals each: 0.4880 [0.4319, 0.5367]. */
+export function withInterval(x: Value | undefined, low: Value | undefined, high: Value | undefined): string {
+  if (!finite(low) || !finite(high)) return number(x);
+  const sizes = [x, low, high].map((each) => (finite(each) ? Math.abs(each) : 0));
+  const most = Math.max(...sizes);
+  const even = most < 1000 && sizes.every((size) => size === 0 || size >= 1e-3);
+  const decimals = Math.min(4, 3 - Math.floor(Math.log10(most || 1)));
+  const written = (each: Value | undefined) => (even && finite(each) ? each.toFixed(decimals) : number(each));
+  return `${written(x)} [${written(low)}, ${written(high)}]`;
+}
+
 /** A share in percent: 41%; what is not all or nothing is not rounded to it. */
 export const percent = (share: number): string => (share >= 0.995 && share < 1 ? ">99%" : share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 

@@ -7,7 +7,7 @@
 
 import "./series.css";
 import uPlot from "uplot";
-import { extent, finite, nearest, number, place, ticks, withRoom } from "./scales";
+import { extent, finite, nearest, number, place, ticks, withInterval, withRoom } from "./scales";
 import { written } from "./address";
 import { type Shape, dashOf, markOf, paintShapes, spread, svgOf } from "./series-drawing";
 import type { SavedModel, LineData, MarksData, Picked, SeriesData, Value } from "./types";
@@ -434,9 +434,7 @@ class Chart {
     for (const [line, { value }] of this.readouts) {
       const i = at === null ? line.x.length - 1 : nearest(line.x, at);
       const away = at !== null && line.markers && line.x[i] !== at ? ` (${this.data.x_label || "x"} ${number(line.x[i])})` : "";
-      const low = line.low?.[i], high = line.high?.[i];
-      const interval = finite(low) && finite(high) ? ` [${number(low)}, ${number(high)}]` : "";
-      const written = line.x.length ? number(line.y[i]) + interval + away : "–";
+      const written = line.x.length ? withInterval(line.y[i], line.low?.[i], line.high?.[i]) + away : "–";
       value.textContent = line.bars && at === null ? "" : written; // the last of bars is no result
       if (this.shown.includes(line)) spoken.push(`${line.name} ${written}`);
     }

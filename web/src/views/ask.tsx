@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { setFragment } from "../core/browser";
-import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts } from "../core/documents";
+import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts, unmarked } from "../core/documents";
 import { count, plural } from "../core/format";
 import type { Transport } from "../core/types";
 import { pairsOf } from "../core/url-state";
@@ -186,10 +186,10 @@ function Found({ answer, transport, chosen, choose }: { answer: Answer; transpor
       <section class="ask-answer" aria-label="Answer">
         <p class="ask-finding" role="status" dir="auto">
           {passage === null ? (matches.length ? "The documents do not answer this." : "The documents have nothing about this.")
-            : sentences.length ? sentences.filter((each) => each.passage !== null).map((each, at) => <span key={at}>{each.text}{cited(each.passage)} </span>) : <>{answer.answer}{cited(passage)}</>}
+            : sentences.length ? sentences.filter((each) => each.passage !== null).map((each, at) => <span key={at}>{unmarked(each.text)}{cited(each.passage)} </span>) : <>{unmarked(answer.answer)}{cited(passage)}</>}
         </p>
         {passage !== null && <p class="ask-source">from <b>{passagePlace(matches[passage])}</b>{matches[passage].headings.length > 0 && <>, {matches[passage].headings.join(" › ")}</>}</p>}
-        {others.length > 0 && <p class="hint">less likely: {others.map((each, at) => <span key={at} class="ask-other">{each.text}{cited(each.passage)}</span>)}</p>}
+        {others.length > 0 && <p class="hint">less likely: {others.map((each, at) => <span key={at} class="ask-other">{unmarked(each.text)}{cited(each.passage)}</span>)}</p>}
         {notes.map((note) => <p key={note} class="hint">{asTyped(note)}</p>)}
       </section>
       {shown && (
@@ -219,7 +219,7 @@ function Passages({ matches, chosen, choose }: { matches: Passage[]; chosen: num
             onFocus={() => choose(at)}
           >
             <p class="ask-place"><b>{at + 1}</b> {passagePlace(passage)}</p>
-            <p class="ask-beginning" dir="auto">{passage.text}</p>
+            <p class="ask-beginning" dir="auto">{unmarked(passage.text)}</p>
             <p class="ask-ranks">
               {methods.map((name) => (
                 <span key={name} data-none={name in passage.ranks ? undefined : ""} title={name in passage.ranks ? `rank ${passage.ranks[name]} by ${NAMES[name]} (${name}), score ${passage.scores[name]}` : `not among the candidates by ${NAMES[name]} (${name})`}>

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { barsHint } from "../../src/report/report";
 import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report/matrix";
 import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
-import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks, withRoom } from "../../src/report/scales";
+import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks, withInterval, withRoom } from "../../src/report/scales";
 import { reviewSheet } from "../../src/report/review";
 import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
 import { dashOf, markOf, spread, svgOf } from "../../src/report/series-drawing";
@@ -284,4 +284,12 @@ test("an axis of measured numbers has the first, the last, and those between tha
 test("a chart as SVG holds texts as texts", () => {
   const svg = svgOf([{ d: "M1.23456 2L3 4", stroke: "#fff", dash: [2, 3] }, { text: "<b> & co", x: 1, y: 2, colour: "#000" }], 11);
   assert.ok(svg.includes('d="M1.23 2L3 4"') && svg.includes('stroke-dasharray="2 3"') && svg.includes("&#60;b&#62; &#38; co") && !svg.includes("<b>"));
+});
+
+test("a number and its interval have as many decimals", () => {
+  assert.equal(withInterval(0.488, 0.4319, 0.5367), "0.4880 [0.4319, 0.5367]");
+  assert.equal(withInterval(0.1083, 0.08458, 0.1382), "0.1083 [0.0846, 0.1382]");
+  assert.equal(withInterval(12.5, 9.123, 14), "12.50 [9.12, 14.00]");
+  assert.equal(withInterval(0.5, null, 0.6), number(0.5));
+  assert.equal(withInterval(0.5, 1e-5, 0.6), `0.5 [${number(1e-5)}, 0.6]`);
 });
