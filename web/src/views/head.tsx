@@ -156,7 +156,7 @@ function Stage({ controller }: { controller: HeadController }) {
       </div>
       <div
         ref={scroller} class="head-stage" style={{ height: height ? `${height}px` : undefined, "--column": `${columnWidth(width)}px` }} data-tall={controller.rowHeight.value >= 28 ? "" : undefined}
-        data-stale={controller.stale.value ? "" : undefined} data-absent={controller.absent.value ? "" : undefined} onScroll={(event) => (controller.scroll.value = event.currentTarget.scrollTop)}
+        data-stale={controller.stale.value ? "" : undefined} data-absent={controller.absent.value ? "" : undefined} tabIndex={controller.absent.value ? 0 : undefined} onScroll={(event) => (controller.scroll.value = event.currentTarget.scrollTop)}
       >
         <div class="head-content" inert={controller.absent.value !== null} style={{ height: `${content}px` }}>
           <canvas ref={canvas} aria-hidden="true" />
