@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from glassformer.errors import DataError
 from glassformer.explorer import embedding_page
 from glassformer.explorer.binary_frames import decode
-from glassformer.explorer.embedding_page import PageMap
+from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.registry import request_of
 from glassformer.explorer.scene import MAX_WAITING
 from glassformer.explorer.session_runs import PassStopped, SessionRuns
-from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.embedding_map import MAX_COMPARED, EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
@@ -42,6 +44,26 @@ def client(models: dict[str, Model], corpus: PageMap) -> Iterator[Client]:
     look.serve()
     yield Client(look)
     look.close()
+
+
+def test_each_level_tells_its_nearest_words(models: dict[str, Model]) -> None:
+    """Of different words alone, without special tokens; of vectors without a second text, how much the map holds."""
+    session = models["bert"].inspect("time flies like an arrow", "time flies like a banana")
+    made = session_map(session, "text")
+    words = [token.text for token in session.streams["text"]]
+    for level, told in enumerate(made.findings()):
+        unit = torch.nn.functional.normalize(session.states(level, "text"), dim=-1)
+        best = max(
+            (float(unit[i] @ unit[j]), a, b)
+            for (i, a), (j, b) in combinations(enumerate(words), 2)
+            if a != b and not {a, b} & {"[CLS]", "[SEP]"}
+        )
+        name = made.embedding_map.levels[level].capitalize()
+        assert told == f"{name}: “{best[1]}” and “{best[2]}” are nearest, with a cosine of {best[0]:.2f}."
+    assert made.description()["findings"] == made.findings()
+    alike = PageMap.of(EmbeddingMap.of_vectors(np.eye(3), ["one"] * 3), "three")
+    assert alike.findings() == ["Vectors: this map holds 100% of the variance of 3 vectors."]
+    assert EmbeddingMap.of_vectors(np.ones((MAX_COMPARED + 1, 1))).nearest_pair() is None
 
 
 def test_tokens_of_a_session(serve: Serve) -> None:

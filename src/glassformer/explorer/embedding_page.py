@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.sequence import shorten
 from glassformer.explorer.binary_frames import encode
 from glassformer.inspect.embeddings.contextual import unit_rows
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
@@ -19,6 +20,7 @@ from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.inspect.numbers import map_level_names
 from glassformer.inspect.session import Session
 from glassformer.reports.report import plain
+from glassformer.reports.table import percent
 
 MAX_POINTS = 200_000
 """A page draws this many points at most; of more, a random sample, and says so."""
@@ -28,6 +30,8 @@ MAX_LAST_NEIGHBOURS = 20_000
 """Neighbours compare each point with each other one, so the time grows with the square of this number."""
 NEIGHBOURS = 10
 """Rows of the list next to the map: a panel without scrolling."""
+NAME_CHARACTERS = 40
+"""Of a text in a sentence."""
 CONTEXT = 90
 """Characters of a text on either side of the word."""
 
@@ -75,6 +79,25 @@ class PageMap:
         places = np.ascontiguousarray(self.embedding_map.pca, dtype=np.float32)
         return hashlib.sha256(places.tobytes() + self.title.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
+    def findings(self) -> list[str]:
+        """What each level shows, in a sentence: the two words, or texts, that are nearest; of many points how much of
+        the vectors the map holds.
+        """
+        each = self.embedding_map
+        special = [label == "special" for label in each.labels or ()] if self.kind == "tokens" else []
+        words = None if not special else [i for i, left_out in enumerate(special) if not left_out]
+        sentences = []
+        for number, level in enumerate(each.levels):
+            if pair := each.nearest_pair(number, words):
+                first, second = (shorten(each.name(point), NAME_CHARACTERS) for point in pair[:2])
+                told = f"“{first}” and “{second}” are nearest, with a cosine of {pair[2]:.2f}"
+            else:
+                told = (
+                    f"this map holds {percent(each.explained[number].sum())} of the variance of {len(each):,} vectors"
+                )
+            sentences.append(f"{level.capitalize()}: {told}.")
+        return sentences
+
     def description(self) -> dict[str, Any]:
         """What the points are, as declared in web/src/core/embedding.ts."""
         each = self.embedding_map
@@ -93,6 +116,7 @@ class PageMap:
             "spans": None if each.spans is None else [list(span) for _, span in shown],
             "keys": [_key(i, row) for i, row in enumerate(each.rows)],
             "explained": each.explained.tolist(),
+            "findings": self.findings(),
             "classes": {name: _classes(values) for name, values in classes.items()},
             "study": None if self.study is None else _numbers_of(self.study),
         }

@@ -35,6 +35,8 @@ export interface EmbeddingDescription {
   keys: string[];
   /** The share of the variance that the two components of each level explain. */
   explained: [number, number][];
+  /** What each level shows, in a sentence. */
+  findings: string[];
   classes: Record<string, Classes>;
   study: Study | null;
   /** In a standalone page: the projections that it holds, "tsne/6". */

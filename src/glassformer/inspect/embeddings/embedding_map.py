@@ -22,7 +22,7 @@ import numpy as np
 from glassformer.errors import DataError, import_optional
 from glassformer.files import as_path, is_int
 from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
+from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows, unit_rows
 from glassformer.inspect.embeddings.options import ProjectionOptions
 from glassformer.inspect.embeddings.projection import Check, Progress, check_vectors, pca, procrustes, project
 from glassformer.inspect.numbers import map_level_names
@@ -31,6 +31,8 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, percent
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
+MAX_COMPARED = 2048
+"""Points of which each is compared with each: a tenth of a second a level."""
 MAX_POINTS = 400
 """Points of the map on the page of a report; more are one cloud."""
 NAME_CHARACTERS = 120
@@ -153,6 +155,29 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
         if not is_int(point, 0, len(self)):
             raise DataError(f"there is no point {point}; there are {len(self):,}, counted from 0")
         return nearest_rows(self.states[self.level(level)], point, k)
+
+    def nearest_pair(self, level: int = -1, among: Sequence[int] | None = None) -> tuple[int, int, float] | None:
+        """The two points of different words, or texts, with the largest cosine similarity, and that; None: all are
+        the same, or more than `MAX_COMPARED`, of which each would be compared with each.
+
+        Args:
+            among: these points; None = all
+        Raises: DataError: there is no such level.
+        """
+        chosen = np.arange(len(self)) if among is None else np.asarray(among, dtype=int)
+        if not 1 < len(chosen) <= MAX_COMPARED:
+            return None
+        unit = unit_rows(self.states[self.level(level)][chosen])
+        names = np.unique([self.name(i).casefold() for i in chosen], return_inverse=True)[1]
+        similarity = np.where(names[:, None] == names, -np.inf, unit @ unit.T)
+        first, second = np.unravel_index(similarity.argmax(), similarity.shape)
+        cosine = float(similarity[first, second])
+        return None if cosine == -np.inf else (int(chosen[first]), int(chosen[second]), min(cosine, 1.0))
+
+    def name(self, point: int) -> str:
+        """A point in words: the word that it is of, or its text."""
+        row = self.rows[point]
+        return str(row.get("form", row["text"]))
 
     def select(self, points: Iterable[int]) -> EmbeddingMap:
         """A map of some points: what a lasso holds. Raises: DataError: no such point, or none at all."""

@@ -33,7 +33,7 @@ export function exportsOf(controller: EmbeddingController, host: () => Element):
     get name() {
       return `embeddings-${controller.state.peek().method}-level${controller.level.peek()}`;
     },
-    finding: () => controller.map.peek()!.study?.sentences[0] ?? titled(),
+    finding: () => controller.map.peek()!.study?.sentences[0] ?? controller.map.peek()!.findings[controller.level.value],
     png: () => png(controller, host()),
     svg: () => svg(controller, titled()),
     table: () => rowsOf(controller, chosen(controller)),
