@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import is_int, safe_repr
+from glassformer.files import counted, is_int, safe_repr
 from glassformer.model import Model
 from glassformer.reports.attention_picture import heads as heads_picture
 from glassformer.reports.attention_picture import lines
@@ -253,10 +253,9 @@ class AttentionPictures(InNotebook):
 
     def __repr__(self) -> str:
         part = self.parts[0]
-        return (
-            f"AttentionPictures(layers {', '.join(map(str, part.layers))}, {len(part.heads)} heads, "
-            f"{len(part.rows)} × {len(part.columns)} tokens)"
-        )
+        layers = f"layer{'s' * (len(part.layers) > 1)} {', '.join(map(str, part.layers))}"
+        size = f"{len(part.rows)} × {len(part.columns)} tokens"
+        return f"AttentionPictures({layers}, {counted(len(part.heads), 'head')}, {size})"
 
 
 def _lines(part: SideAttention) -> Drawing:

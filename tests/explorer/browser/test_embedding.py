@@ -181,7 +181,10 @@ def test_tokens_through_the_layers(tab: Tabs, tiny: Look) -> None:
     """Without a map of texts, the tokens of the pass."""
     one = tab(reduced_motion="reduce")
     page = one.open(tiny, view="embedding", pt=1)
-    title = f"{len(tiny.session.streams['text'])} tokens of the text"
-    assert page.locator(".found > p").inner_text().startswith(title)
-    assert page.locator("main").inner_text().count(title) == 1
+    found = page.locator(".found > p")
+    last = found.inner_text()
+    assert last.startswith("Layer 1 (output): “") and page.locator("main").inner_text().count(last) == 1
+    page.locator("input[type=range]").first.fill("0")
+    page.wait_for_function("() => document.querySelector('.found > p').innerText.startsWith('Embedding: “')")
+    page.locator("input[type=range]").first.fill("2")
     assert page.locator(".map-text mark").inner_text() == "time"

@@ -2,7 +2,7 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { count, precision } from "../core/format";
+import { count, plural, precision } from "../core/format";
 import { mapOf } from "../core/url-state";
 import type { Store } from "../core/store";
 import { MODULES } from "virtual:views";
@@ -42,7 +42,7 @@ const hasTour = ({ readings }: Session) => !readings || readings.some(({ view })
 function Facts({ session, map: name }: { session: Session; map: string }) {
   const { model } = session;
   const map = mapOf(session, name);
-  const facts = [model.family, `${map.layers} layers × ${map.heads} heads`, `head width ${map.head_width}`, `${count(model.parameters)} parameters`, precision(model)];
+  const facts = [model.family, `${plural(map.layers, "layer")} × ${plural(map.heads, "head")}`, `head width ${map.head_width}`, `${count(model.parameters)} parameters`, precision(model)];
   return (
     <p class="facts">
       <strong>{model.name}</strong>
