@@ -90,12 +90,12 @@ class PageMap:
         for number, level in enumerate(each.levels):
             if pair := each.nearest_pair(number, words):
                 first, second = (shorten(each.name(point), NAME_CHARACTERS) for point in pair[:2])
-                told = f"“{first}” and “{second}” are nearest, with a cosine of {pair[2]:.2f}"
+                sentence = f"“{first}” and “{second}” are nearest, with a cosine of {pair[2]:.2f}"
             else:
                 told = (
                     f"this map holds {percent(each.explained[number].sum())} of the variance of {len(each):,} vectors"
                 )
-            sentences.append(f"{level.capitalize()}: {told}.")
+            sentences.append(f"{level.capitalize()}: {sentence}.")
         return sentences
 
     def description(self) -> dict[str, Any]:
