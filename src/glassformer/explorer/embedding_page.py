@@ -92,9 +92,8 @@ class PageMap:
                 first, second = (shorten(each.name(point), NAME_CHARACTERS) for point in pair[:2])
                 sentence = f"“{first}” and “{second}” are nearest, with a cosine of {pair[2]:.2f}"
             else:
-                told = (
-                    f"this map holds {percent(each.explained[number].sum())} of the variance of {len(each):,} vectors"
-                )
+                share = percent(each.explained[number].sum())
+                sentence = f"this map holds {share} of the variance of {len(each):,} vectors"
             sentences.append(f"{level.capitalize()}: {sentence}.")
         return sentences
 
