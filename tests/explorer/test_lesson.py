@@ -16,7 +16,8 @@ import glassformer
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.facts import FACTS, LISTS, check_template, filled, token_at
-from glassformer.explorer.lesson import MAX_BYTES, Lesson, options_of, read_lesson, shipped
+from glassformer.explorer.lesson import MAX_BYTES, Lesson, read_lesson, shipped
+from glassformer.explorer.lesson_options import VALUES, options_of
 from glassformer.explorer.registry import tabs
 from glassformer.explorer.tour import LessonRun, tell, without
 from glassformer.files.schema import parse
@@ -129,6 +130,20 @@ STEP = {"title": "One", "text": "{tokens} tokens"}
             r"no option of head or lens; .*allowed: .*r\.measure",
         ),
         ({"options": {"g.tpo_k": "5"}, "view": "generate"}, r"nearest: 'g.top_k'"),
+        (
+            {"options": {"p.kind": "atention"}, "view": "patch"},
+            r"steps\[0\]: options: p.kind is 'atention'; nearest: 'attention'; it must be residual, heads",
+        ),
+        ({"options": {"sort": "size"}}, r"sort is 'size'; it must be layer, kind"),
+        ({"options": {"lv": "last"}, "view": "embedding"}, r"lv is 'last'; it must be a whole number from 0 to 999"),
+        ({"options": {"by": "token"}, "view": "contexts"}, r"by is 'token'; it must be layer, head or neuron"),
+        ({"options": {"off": "4.9"}}, r"off is '4.9'; it must be heads as map.layer.head"),
+        (
+            {"options": {"g.temperature": "hot"}, "view": "generate"},
+            r"options: g.temperature is 'hot'; it must be a num",
+        ),
+        ({"options": {"g.max_new_tokens": "9999"}, "view": "generate"}, r"takes at most 1024"),
+        ({"options": {"lv": "{levle_after}"}, "view": "embedding"}, r"\{levle_after\} is no fact"),
         ({"question": {"ask": "?"}}, r"steps\[0\]: question must have one of number, choices and list"),
         ({"question": {"ask": "?", "number": "nothing"}}, r"steps\[0\]: there is no number 'nothing'"),
         ({"question": {"ask": "?", "choices": {"a": "tokens"}}}, r"steps\[0\].question.choices .*2 to 12 choices"),
@@ -234,6 +249,7 @@ def test_a_lesson_is_a_way_to_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ({"code": "blocks.77"}, r"steps\[0\]: code is 'blocks.77', which is no part of this network"),
         ({"question": {"ask": "?", "number": "query"}}, r"steps\[0\]: query is 'I', which is no number"),
         ({"question": {"ask": "?", "list": "tokens"}}, r"steps\[0\]: the list 'tokens' has no shares"),
+        ({"view": "embedding", "options": {"lv": "{query}"}}, r"steps\[0\]: options: lv is 'I'; it must be a whole"),
         ({"text": "{query:.2f}"}, r"steps\[0\]: \{query:.2f\}: 'I' cannot be written so"),
     ],
 )
@@ -266,6 +282,19 @@ def test_names_in_braces_are_filled_and_checked() -> None:
     assert filled("{a:,} {b:.0%} {b} {c} {{}}", numbers.__getitem__) == "1,234 50% 0.5 word {}"
     with pytest.raises(ConfigError, match="allowed: a, b, c"):
         check_template("{d}", numbers)
+
+
+def test_values_of_options_are_those_that_the_page_takes() -> None:
+    pages = "".join(path.read_text("utf-8") for path in (Path(__file__).parents[2] / "web" / "src").rglob("*.ts*"))
+    lists = {frozenset(re.findall(r'"([^"]+)"', found)) for found in re.findall(r'\[((?:"[^"]+", )+"[^"]+")\]', pages)}
+    choices = {name: values for name, each in VALUES.items() if (values := each.schema.get("enum"))}
+    texts = {"from", "to", "sp", "pieces"}  # numbers of texts, and yes or no
+    assert len(choices) > 20 and not {name for name in choices if frozenset(choices[name]) not in lists} - texts
+
+
+def test_the_page_of_lessons_lists_the_values_of_options() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text("utf-8")
+    assert not [row for name, each in VALUES.items() if (row := f"| `{name}` | {each.words} |") not in text]
 
 
 def test_the_page_of_lessons_lists_every_fact_and_list() -> None:

@@ -20,37 +20,15 @@ from typing import Annotated, Any
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.facts import FACTS, LISTS, PassPlace, check_template
-from glassformer.explorer.registry import TABS, tabs
+from glassformer.explorer.lesson_options import check_names, check_option
+from glassformer.explorer.registry import tabs
 from glassformer.files import as_path, nearest_path, read_json_object, safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, Positive, Schema, at_least, one_of, parse
-from glassformer.generation.served_options import served
 from glassformer.inspect.session import Session
 
 SHIPPED = Path(__file__).parent / "lessons"
 MAX_BYTES, MAX_STEPS, MAX_CHARACTERS = 1_000_000, 100, 4_000
 """Size of a lesson's file, its steps, and the characters of one of its texts: a page shows a few hundred of them."""
-
-ANY_VIEW = ("mix", "sort", "from", "to", "sp", "comp", "off")
-"""The state of a page that every view reads, by the names in its address (`web/src/core/url-state.ts`)."""
-
-OF_VIEW = {
-    "generate": ("path", "at", "shades"),
-    "sound": ("word", "aligned"),
-    "patch": tuple(f"p.{x}" for x in ("kind", "mode", "direction", "align", "other", "target", "against", "cell")),
-    "masks": ("c.pattern",),
-    "route": ("c.stream",),
-    "architecture": ("c.parameter", "c.height", "c.tiles"),
-    "similarity": ("pieces", "sr", "sc"),
-    "difference": ("c.other", "c.threshold", "c.measure", "c.head"),
-    "quantisation": tuple(f"c.{x}" for x in ("bits", "scales", "zero", "inputs", "height", "error", "layer")),
-    "contexts": ("by", "cl", "cn"),
-    "embedding": ("em", "lv", "pt", "by", "perp", "nn"),
-    **dict.fromkeys(
-        ("lens", "attribution"),
-        tuple(f"r.{x}" for x in ("measure", "method", "target", "at", "against", "cell", "follow", "head")),
-    ),
-}
-"""What one view alone reads. To these, the view "generate" adds `g.` and the name of a generation option."""
 
 NEEDS = tuple(f"{no}{need}" for need in ("answer", "source", "text", "sound") for no in ("", "no "))
 """What a step may need; see `LessonPart`."""
@@ -168,40 +146,26 @@ class LessonPart(LessonPlace):
         return [self.view] if isinstance(self.view, str) else self.view
 
     def check(self) -> None:
-        """Raises: ConfigError: a view that no page has, or a name that is no fact."""
+        """Raises: ConfigError: a view that no page has, an option or its value that no view has, a name of no fact."""
         for view in self.views or [""]:
             if view not in tabs():
                 raise ConfigError(f"view is {safe_repr(view)}{nearest(view, tabs())}; allowed: {', '.join(tabs())}")
         for need in self.all_needs:
             if need not in NEEDS:
                 raise ConfigError(f"needs is {safe_repr(need)}{nearest(need, NEEDS)}; allowed: {', '.join(NEEDS)}")
-        self._check_options()
+        check_names(self.views, list(self.options))
+        for option, value in self.options.items():
+            if "{" not in value:  # a fact: `tell` checks what it stands for
+                check_option(self.views, option, value)
         known, question = {*FACTS, *self.numbers}, self.question
         if question is not None:
             question.check()
-        own = [self.text, self.formula, self.code, *self.tensors, *self.without]
+        own = [self.text, self.formula, self.code, *self.tensors, *self.without, *self.options.values()]
         for template in [*own, *(() if question is None else (question.ask, question.reveal))]:
             check_template(template or "", known)
         for name in () if question is None else (question.number, *(question.choices or {}).values()):
             if name is not None and name not in known:
                 raise ConfigError(f"there is no number {safe_repr(name)}{nearest(name, known)}; see docs/lessons.md")
-
-    def _check_options(self) -> None:
-        """Raises: ConfigError: an option that none of the views has; those of a plug-in's view begin with `c.`."""
-        known = dict.fromkeys(name for view in self.views for name in options_of(view))
-        plugin = any(view not in TABS for view in self.views)
-        for name in self.options:
-            if name not in known and not (plugin and name.startswith("c.")):
-                raise ConfigError(
-                    f"options has {safe_repr(name)}, which is no option of {' or '.join(self.views)}"
-                    f"{nearest(name, known)}; allowed: {', '.join(known)}"
-                )
-
-
-def options_of(view: str) -> list[str]:
-    """The options that a step with this view may have: the names of its state in an address."""
-    generation = [f"g.{name}" for name in served()] if view == "generate" else []
-    return [*ANY_VIEW, *OF_VIEW.get(view, ()), *generation]
 
 
 @dataclass(frozen=True, kw_only=True)

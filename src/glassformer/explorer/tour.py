@@ -22,6 +22,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts, views_of
 from glassformer.explorer.facts import Item, OpeningLink, PassFacts, Value, filled, opening_link
 from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, read_lesson
+from glassformer.explorer.lesson_options import check_option
 from glassformer.files import safe_repr
 from glassformer.inspect.answer import answer
 from glassformer.inspect.patching.effects import PatchOptions
@@ -157,9 +158,10 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
     formula: list[Run] = [] if part.formula is None else [("pre", filled(part.formula, value))]
     components = [filled(component, value) for component in part.without]
     _check_components(session, components)
-    pairs = {"view": _view(part.views, has), **here.address} | {
-        name: filled(text, value) for name, text in part.options.items()
-    }
+    view, options = _view(part.views, has), {name: filled(text, value) for name, text in part.options.items()}
+    for name, text in options.items():
+        check_option([view], name, text)
+    pairs = {"view": view, **here.address} | options
     return TourStep(
         title=part.title,
         text=_runs(part.text, value) + formula,
