@@ -104,9 +104,19 @@ def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, 
         (["masks"], "view is 'neuron', and views= leaves it out: masks; add it there"),
         (["mask"], "views has 'mask'; allowed: model, head,"),
         (["neuron", "sound"], "the view 'sound' as a file is the page of a transcription"),
+        (["neuron", "difference"], "the view 'difference' as a file compares .*; give one by against=, such"),
     ):
         with pytest.raises(ConfigError, match=wrong):
             look.save(tmp_path / "alone.html", views=views)
+
+
+def test_a_file_of_a_difference_needs_what_to_compare_with(models: dict[str, Model], tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    with pytest.raises(ConfigError, match="give one by against="):
+        models["bert"].look("time flies", view="difference", html=path, block=False)
+    assert not path.exists()
+    models["bert"].look("time flies", view="difference", against=models["bert"], html=path, block=False)
+    assert path.exists()
 
 
 def test_a_file_of_one_view_opens_with_it(models: dict[str, Model], tmp_path: Path) -> None:

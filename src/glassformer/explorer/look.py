@@ -272,7 +272,7 @@ class Look(LocalPage, InNotebook):
         Args:
             cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, what its view needs
             views: that the page shows, and opens with the first of them; none = all
-        Raises: ConfigError: no such view, or it leaves out the one that the page opens with.
+        Raises: ConfigError: no such view, it leaves out the one that the page opens with, or nothing to compare with.
         """
         start = self.start
         for name in views:
@@ -284,6 +284,11 @@ class Look(LocalPage, InNotebook):
         if views and start.view not in views:
             raise ConfigError(f"view is {start.view!r}, and views= leaves it out: {', '.join(views)}; add it there")
         start.check_saved()
+        if "difference" in (start.view, *views) and self.explorer.runs.factory.against is None:
+            raise ConfigError(
+                "the view 'difference' as a file compares with another model or precision; give one by against=, such "
+                "as int8"
+            )
         return self._page(start, layers, cap_bytes, command_line(), views)
 
     def _page(
