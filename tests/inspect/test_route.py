@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import pytest
 import torch
 
 from glassformer.core.flow import Flow, Tape
+from glassformer.core.gradient_tape import GradientTape
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.inspect import Session
 from glassformer.inspect.route import BEFORE, TokenRoute, contributions, route
@@ -86,6 +88,37 @@ def test_it_in_words_and_as_data() -> None:
     route(session, token=0, progress=lambda done, of: steps.append((done, of)))
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert isinstance(found, TokenRoute)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_one_layer_is_in_memory_at_a_time(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut tensor lives until its layer ends; what made a part of the layer, with its graph, not even so long."""
+    session = session_of(kind)
+    came: dict[str, weakref.ref[torch.Tensor]] = {}
+    cut: dict[str, weakref.ref[torch.Tensor]] = {}
+    record = GradientTape.record
+
+    def watched(tape: GradientTape, name: str, x: torch.Tensor) -> torch.Tensor:
+        y = record(tape, name, x)
+        if name in tape.taps:
+            came[name], cut[name] = weakref.ref(x), weakref.ref(y)
+        return y
+
+    monkeypatch.setattr(GradientTape, "record", watched)
+    alive: list[set[str]] = []
+
+    def look(done: int, of: int) -> None:
+        alive.append({name for name, tensor in cut.items() if tensor() is not None})
+        assert not [name for name, tensor in came.items() if name.endswith((".out", ".z")) and tensor() is not None]
+
+    route(session, token=3, progress=look)
+    path = session.network.stacks()["text"].path
+    for layer, names in enumerate(alive):
+        own = {f"{path}.{layer}.{part}" for part in ("before", "attn.z", "attn.out", "ffn.out")}
+        # The stack's own variable holds the sum that entered the layer until the layer returns.
+        summed = {f"{path}.{layer - 1}.{part}" for part in ("before", "attn.out", "ffn.out")}
+        assert own <= names <= own | summed
+    assert len(alive) == 3
 
 
 def test_what_is_not_there() -> None:

@@ -13,27 +13,24 @@ from glassformer.core.flow import Edit, Node, Tape
 class GradientTape(Tape):
     """Records named activations, and the gradients of a score with respect to them; see `Network.gradients`.
 
-    cut: the gradient stops at each recorded activation, so that no other of them has a part in its gradient
-    entering: tap → what came to it, with the graph that made it; until `differentiate`
+    cut: the gradient stops at each recorded activation, so that no other of them has a part in its gradient; the graph
+        that made it is not kept
     gradients: by tap, as `taps`; filled by `differentiate`, as is `of_parameters`
     """
 
     def __init__(self, *patterns: str, edit: Mapping[str, Edit] | None = None, cut: bool = False) -> None:
         super().__init__(*patterns, edit=edit)
         self.cut = cut
-        self.entering: dict[str, Tensor] = {}
         self.gradients: dict[str, Tensor] = {}
         self.of_parameters: list[Tensor] = []
 
     def attach(self, network: Node) -> GradientTape:
         super().attach(network)
-        self.entering = {}
         return self
 
     def record(self, name: str, x: Tensor) -> Tensor:
         x = super().record(name, x)
         if name in self.taps:
-            self.entering[name] = x
             if self.cut or not x.requires_grad:
                 x = x.detach().requires_grad_()
             self.taps[name] = x
@@ -47,4 +44,3 @@ class GradientTape(Tape):
         self.gradients = dict(zip(self.taps, gradients, strict=False))
         self.of_parameters = gradients[len(self.taps) :]
         self.taps = {name: x.detach() for name, x in self.taps.items()}
-        self.entering = {}

@@ -14,6 +14,7 @@ itself (post-norm) are part of the way: their scale is fixed at its value in thi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -174,17 +175,15 @@ def contributions(
     taps = session.stream_taps(stream)
     written = list(written_by(network.stacks()[stream]))
     heads = [tap.removesuffix("out") + "z" for tap, kind, *_ in written if kind in HEADS]
-    tape = GradientTape(*taps, *(tap for tap, *_ in written), *heads, cut=True).attach(twin)
-    with torch.inference_mode(False), torch.enable_grad(), eval_mode(twin):
-        twin.states(session.batch, Flow(tape=tape))
     rows: list[dict[str, float]] = []
     by_token = torch.zeros(len(along), len(session.streams[stream]), dtype=torch.float64)
-    for layer, direction in enumerate(along):
+
+    def end(layer: int, after: Tensor) -> Tensor:
+        """Take a layer's gradients as the stream leaves it, and forget the layer: one at a time is in memory."""
         own = [(tap, kind, module) for tap, kind, at, module in written if at == layer and tap in tape.taps]
         constants = norm_biases(twin.stacks()[stream][layer])
         read = [tape.taps[tap] for tap in (taps[layer], *(tap for tap, *_ in own))]
-        after = tape.entering[taps[layer + 1]][0, token]
-        score = (after.double() * direction.to(after.device)).sum()
+        score = (after[0, token].double() * along[layer].to(after.device)).sum()
         gradients = torch.autograd.grad(score, [*read, *constants], retain_graph=True, allow_unused=True)
         there, *of_parts = (_product(g, x, token) for g, x in zip(gradients, read, strict=False))
         row = {BEFORE: there}
@@ -198,13 +197,21 @@ def contributions(
             if module.out.bias is not None:
                 row[_bias_of(kind)] = float((gradient[0, token] * module.out.bias.detach()).double().sum())
             if kind == "head":
-                by_token[layer] = _by_token(session, stream, layer, token, of_z)
+                with torch.no_grad():
+                    by_token[layer] = _by_token(session, stream, layer, token, of_z)
         of_biases = gradients[len(read) :]
         row[BIASES] = sum(
             float((g * x.detach()).double().sum()) for g, x in zip(of_biases, constants, strict=True) if g is not None
         )
         rows.append(row)
         progress(layer + 1, len(along))
+        tape.taps.clear()
+        return after
+
+    ends = {tap: partial(end, layer) for layer, tap in enumerate(taps[1:])}
+    tape = GradientTape(*taps, *(tap for tap, *_ in written), *heads, edit=ends, cut=True).attach(twin)
+    with torch.inference_mode(False), torch.enable_grad(), eval_mode(twin):
+        twin.states(session.batch, Flow(tape=tape))
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != BIASES]
     parts = [*sorted(names, key=_place), BIASES]
     return parts, torch.tensor([[row.get(name, 0.0) for name in parts] for row in rows], dtype=torch.float64), by_token
