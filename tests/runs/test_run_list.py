@@ -32,6 +32,15 @@ def test_the_best_run_is_first_and_the_next_is_named_with_its_distance(tmp_path:
     assert str(runs).startswith(runs.caption)
 
 
+def test_runs_that_differ_in_their_seed_alone_have_a_mean(tmp_path: Path) -> None:
+    for seed, score in enumerate((0.5, 0.7, 0.9)):
+        make_run(tmp_path / f"seed-{seed}", [score], seed=seed)
+    says = "Validation f1 of 3 seeds: 0.7 on average, standard deviation 0.2, from 0.5 to 0.9."
+    assert RunList.read(tmp_path).finding == says
+    make_run(tmp_path / "other", [0.8], seed=3, learning_rate=0.1)
+    assert RunList.read(tmp_path).finding.startswith("Highest validation f1: 0.900, of seed-2; the next, other, has")
+
+
 @pytest.mark.parametrize(
     ("intervals", "says"),
     [

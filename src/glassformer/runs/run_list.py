@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, stdev
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
 from glassformer.files import as_path, counted, nan_from_null, read_json_object, safe_repr
@@ -39,6 +40,7 @@ MAX_POINTS, MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 150_000, 12, 400
 """Of the curves of all runs together, and of one, which has a page of its own with more."""
 MAX_SETTINGS = 40
 """Columns of settings that differ."""
+SEED = "training.seed"
 MAX_NAME = 200
 OWN_SETTINGS = ("output", "task", "data.train")
 """Settings that each run has for itself, or that are columns anyway."""
@@ -176,7 +178,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
 
     @property
     def finding(self) -> str:
-        """The best run, and how far the next is from it."""
+        """The best run, and how far the next is from it; of runs that differ in their seed alone, their mean."""
         measured = [run for run in self.runs if self._value(run) is not None]
         if not measured:
             return "No run has a loss or a metric yet."
@@ -186,6 +188,10 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         highest = f"{most} {self._measure}: {_written(value)}, of {best.name}"
         if len(measured) == 1:
             return f"{highest}; no other run has one."
+        if self._settings[0] == [SEED]:
+            values = [each.value for run in measured if (each := self._value(run))]
+            spread = f"standard deviation {stdev(values):.3g}, from {min(values):.3g} to {max(values):.3g}"
+            return f"{self._measure.capitalize()} of {len(values)} seeds: {fmean(values):.3g} on average, {spread}."
         following = measured[1]
         other = self._value(following)
         assert other is not None

@@ -46,6 +46,9 @@ def test_a_word_is_heard_and_seen(
     words.last.wait_for()
     assert words.count() == page.locator(".sound-label").count() == 22
     one.until("!document.querySelector('.sound-bar button').disabled")  # the sound is ready to be played
+    least = min(made.transcription.words, key=lambda word: word.probability)
+    says = f"22 words in 0:11.00; the least sure is “{least.word.strip()}”, {least.probability:.0%}."
+    assert page.locator("main > .found").inner_text() == says
     words.nth(WORD).focus()
     page.keyboard.press("Enter")  # it sounds, and the time stops at its end
     one.until("document.querySelector('.sound-clock').textContent.startsWith(x)", f"0:0{word.end:.1f}")

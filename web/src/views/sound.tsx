@@ -5,6 +5,7 @@ import { useMemo } from "preact/hooks";
 import "./sound.css";
 import { csv } from "../core/csv";
 import { download } from "../core/browser";
+import { clock, percent, plural } from "../core/format";
 import { pairsOf } from "../core/url-state";
 import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
@@ -39,13 +40,19 @@ function SoundPage({ transcript }: { transcript: Transcript }) {
         </div>
       </header>
       <Controls player={player} />
-      <main class="sound"><Panels player={player} /></main>
+      <main class="sound">{transcript.words.length > 0 && <p class="found">{inShort(transcript)}</p>}<Panels player={player} /></main>
       <footer class="status">
         <span class="provenance"><span>{transcript.model.name}</span><span>weights {transcript.model.revision}</span><span>{transcript.model.dtype}</span>{Object.entries(transcript.options).map(([name, value]) => <span key={name}>{name} {value}</span>)}</span>
         <code class="sound-command">{transcript.command}</code>
       </footer>
     </>
   );
+}
+
+/** How many words were heard, and the one that is least sure. */
+function inShort({ words, duration }: Transcript): string {
+  const least = words.reduce((one, other) => (other.probability < one.probability ? other : one));
+  return `${plural(words.length, "word")} in ${clock(duration)}; the least sure is “${least.word.trim()}”, ${percent(least.probability)}.`;
 }
 
 function opened(transcript: Transcript): Player {
