@@ -64,6 +64,8 @@ def test_bars_grow() -> None:
 def test_a_share_in_percent() -> None:
     shares = [(0, 0), (0.004, 0), (0.006, 0), (0.41, 0), (1, 0), (0.0412, 1), (0.0004, 1), (0.0, 1)]
     assert [percent(*each) for each in shares] == ["0%", "<1%", "1%", "41%", "100%", "4.1%", "<0.1%", "0.0%"]
+    shares = [(0.9949, 0), (0.996, 0), (0.99996, 0), (0.9996, 1), (1 - 1e-7, 0), (1, 1)]
+    assert [percent(*each) for each in shares] == ["99%", "99.6%", ">99.9%", ">99.9%", "100%", "100.0%"]
 
 
 def test_percent_has_one_form_on_pages_on_the_terminal_and_in_the_docs() -> None:

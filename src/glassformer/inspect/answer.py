@@ -19,6 +19,7 @@ from glassformer.inspect.attribution.target import OUTSIDE, TargetRequest
 from glassformer.inspect.outputs import YES_OR_NO, OutputTable, check_logits, output_table, reads_layers
 from glassformer.inspect.session import Session
 from glassformer.models._network import eval_mode
+from glassformer.reports.table import percent
 
 MOST = 6
 """Choices that are listed."""
@@ -93,9 +94,9 @@ def _one(table: OutputTable, row: Tensor, position: int | None) -> ModelAnswer:
     choices = [AnswerChoice(table.name(i), p, table.name(i), position) for i, p in zip(numbers, top, strict=True)]
     if position is None:
         stated = [choice for choice in choices if not table.normalised and choice.share > 0.5] or choices[:1]
-        return ModelAnswer(", ".join(f"{choice.name}: {choice.share:.0%}" for choice in stated), choices)
+        return ModelAnswer(", ".join(f"{choice.name}: {percent(choice.share)}" for choice in stated), choices)
     where = f"after “{table.tokens[position].text}”" if table.causal else f"at “{table.tokens[position].text}”"
-    return ModelAnswer(f"“{choices[0].name}” {where}: {choices[0].share:.0%}", choices)
+    return ModelAnswer(f"“{choices[0].name}” {where}: {percent(choices[0].share)}", choices)
 
 
 def _tokens(table: OutputTable, logits: Tensor) -> ModelAnswer:
@@ -115,4 +116,4 @@ def _tokens(table: OutputTable, logits: Tensor) -> ModelAnswer:
 def _span(table: OutputTable, logits: Tensor) -> ModelAnswer:
     """The most likely answer in a passage. [start and end, T]"""
     target = TargetRequest().span(table, logits)
-    return ModelAnswer(f"{target.name}: {target.probability:.0%}", [])
+    return ModelAnswer(f"{target.name}: {percent(target.probability)}", [])

@@ -28,7 +28,7 @@ from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, 
 from glassformer.inspect.tokens import Token
 from glassformer.models import Network, eval_mode
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -160,7 +160,7 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
         def shown(cell: LensCell) -> tuple[str, float]:
             name, share = cell.top[0] if self.followed is None else (f"{cell.rank:,}", cell.probability)
             short = name if len(name) <= SHOWN_CHARACTERS else name[: SHOWN_CHARACTERS - 1] + "…"
-            return f"{short or '␣'} {share:.0%}", share
+            return f"{short or '␣'} {percent(share)}", share
 
         return [(name, [shown(row[column]) for row in cells]) for column, name in enumerate(self.columns)]
 
@@ -172,7 +172,7 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
         return [
             (
                 self.about.name(label),
-                [(f"{row[label]:.1%}", row[label]) if label in row else ("", 0.0) for row in known],
+                [(percent(row[label], 1), row[label]) if label in row else ("", 0.0) for row in known],
             )
             for label in labels
         ]

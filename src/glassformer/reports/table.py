@@ -29,9 +29,17 @@ def byte_amount(number: float) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Format a share in percent: `41%`, `4.1%`; one that is less than half of the last digit: `<1%`, `<0.1%`."""
+    """Format a share in percent: `41%`, `4.1%`. What is neither nothing nor all is not rounded to it.
+
+    One below half of the last digit is `<1%`, `<0.1%`; one that would be 100% is `99.6%`, `>99.9%`. Within 1e-6 of
+    all, as sums of rounded numbers are, it is `100%`.
+    """
     smallest = 10.0**-digits
-    return f"<{smallest:.{digits}f}%" if 0 < 100 * share < smallest / 2 else f"{share:.{digits}%}"
+    if 0 < 100 * share < smallest / 2:
+        return f"<{smallest:.{digits}f}%"
+    if share < 1 - 1e-6 and f"{share:.{digits}%}" == f"{1:.{digits}%}":
+        return percent(share, 1) if digits == 0 else f">{100 - smallest:.{digits}f}%"
+    return f"{share:.{digits}%}"
 
 
 def number(x: float) -> str:

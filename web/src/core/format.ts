@@ -17,11 +17,12 @@ function plain(x: number, digits: number): string {
   return x.toFixed(Math.max(digits - before, 0));
 }
 
-/** A share as a percentage: 41%, 4.1%, 0.04%. */
+/** A share as a percentage: 41%, 4.1%, 0.04%; below 100% it is 99.6% or >99.9%, but for what is all within 1e-6. */
 export function percent(p: number): string {
   const x = 100 * p;
   if (x === 0) return "0%";
   if (x < 0.01) return "<0.01%";
+  if (x >= 99.5 && p < 1 - 1e-6) return x < 99.95 ? `${x.toFixed(1)}%` : ">99.9%";
   return `${x >= 9.95 ? x.toFixed(0) : x.toFixed(x >= 0.095 ? 1 : 2)}%`;
 }
 

@@ -20,6 +20,7 @@ test("a share is a percentage, and never a zero that is none", () => {
   assert.equal(percent(0.00001), "<0.01%");
   assert.equal(percent(0), "0%");
   assert.equal(percent(1), "100%");
+  assert.deepEqual([0.9949, 0.996, 0.99996, 1 - 1e-7].map(percent), ["99%", "99.6%", ">99.9%", "100%"]);
 });
 
 test("counts, sizes and plurals", () => {
