@@ -69,6 +69,8 @@ def test_an_answer_that_one_can_see_through(
     one = tab(viewport=SIZES[size], color_scheme=scheme, reduced_motion="reduce")
     page = opened(one, served)
     page.get_by_text("Ask a question:").wait_for()
+    for fact in ("document", "passage", "encoder"):
+        page.locator("header .facts span").filter(has_text=fact).wait_for()  # seen, on a phone too
     check(page, "empty"), fits(page, "empty")
     opened(one, served, QUESTION)
     answer = ask(QUESTION, retriever, AskOptions(top=6), reader=reader)

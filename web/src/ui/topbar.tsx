@@ -44,7 +44,7 @@ function Facts({ session, map: name }: { session: Session; map: string }) {
   const map = mapOf(session, name);
   const facts = [model.family, `${plural(map.layers, "layer")} × ${plural(map.heads, "head")}`, `head width ${map.head_width}`, `${count(model.parameters)} parameters`, precision(model)];
   return (
-    <p class="facts">
+    <p class="facts model-facts">
       <strong>{model.name}</strong>
       {facts.map((fact) => <span key={fact}>{fact}</span>)}
     </p>

@@ -190,7 +190,7 @@ function Found({ answer, transport, chosen, choose }: { answer: Answer; transpor
         </p>
         {passage !== null && <p class="ask-source">from <b>{passagePlace(matches[passage])}</b>{matches[passage].headings.length > 0 && <>, {matches[passage].headings.join(" › ")}</>}</p>}
         {others.length > 0 && <p class="hint">less likely: {others.map((each, at) => <span key={at} class="ask-other">{unmarked(each.text)}{cited(each.passage)}</span>)}</p>}
-        {notes.map((note) => <p key={note} class="hint">{asTyped(note)}</p>)}
+        {notes.map((note) => <p key={note} class="hint">{asTyped(note).split("`").map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part))}</p>)}
       </section>
       {shown && (
         <div class="ask-body">
