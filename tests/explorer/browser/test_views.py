@@ -86,6 +86,14 @@ def test_another_text_opens_on_its_own_strongest_link(tab: Tabs, served: Look) -
     one.until("/“food” gives 91% of its attention to “chef”/.test(document.querySelector('.lead').innerText)")
 
 
+def test_a_text_without_a_finding_says_so(tab: Tabs, served: Look) -> None:
+    page = tab().open(served)
+    page.get_by_label("second text").fill("")
+    page.get_by_label("text", exact=True).fill("time flies")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_text("In so short a text no head stands out: choose one, or give a longer text.").wait_for()
+
+
 def test_a_decoder_opens_with_what_it_writes_and_an_encoder_decoder_with_its_cross_attention(
     tab: Tabs, story: Look, translation: Look
 ) -> None:

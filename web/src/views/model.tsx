@@ -21,6 +21,7 @@ import type { ViewModule } from "../ui/view-module";
 
 /** With more heads a layer than this, the squares get the larger part of the screen. */
 const ROOMY = 16;
+const MIN_TOKENS = 4;
 
 export interface ModelProps extends ViewProps {
   /** Compute every row of what is drawn from a sample. */
@@ -91,8 +92,9 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
 }
 
 /** What a head does in this text, in words; and buttons for the other findings. */
-function Lead({ session: { opening: { findings } }, state, set }: ViewProps) {
-  if (!findings.length) return null;
+function Lead({ session, state, set }: ViewProps) {
+  const { findings } = session.opening;
+  if (!findings.length) return <div class="lead"><Sentence text={nothing(session)} /></div>;
   const shown = findings.find((finding) => isAt(state.value, finding));
   return (
     <div class="lead">
@@ -102,6 +104,12 @@ function Lead({ session: { opening: { findings } }, state, set }: ViewProps) {
       </div>
     </div>
   );
+}
+
+/** Why no head is told of: `inspect/opening.py` reads none of a shorter text. */
+function nothing({ streams }: ViewProps["session"]): string {
+  const short = Object.values(streams).some((tokens) => tokens.filter(({ special }) => !special).length < MIN_TOKENS);
+  return short ? "In so short a text no head stands out: choose one, or give a longer text." : "No head stands out here: choose one.";
 }
 
 /** Says that rows were sampled, and computes the others when asked. */
