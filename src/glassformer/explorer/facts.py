@@ -31,6 +31,7 @@ from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token, find_token
+from glassformer.reports.table import percent
 
 SHOWN, MOST_TOKENS = 6, 24
 """Numbers of a vector, or rows of a list, that are shown; tokens that are."""
@@ -431,7 +432,7 @@ class PassFacts:
         one = [self._session.head(self.layer, head, self._about.name) for head in heads]
         rows = [head.probs([self.query_at])[0] for head in one]
         return [
-            (f"head {at}", f"{self._keys[int(row.argmax())].text} {float(row.max()):.0%}", float(row.max()))
+            (f"head {at}", f"{self._keys[int(row.argmax())].text} {percent(float(row.max()))}", float(row.max()))
             for at, row in enumerate(rows)
         ]
 

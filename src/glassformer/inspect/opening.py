@@ -18,6 +18,7 @@ from torch import Tensor
 
 from glassformer.inspect.overview import PATTERNS, PatternShares, main_pattern, rank, sampled_rows
 from glassformer.inspect.tokens import Token
+from glassformer.reports.table import percent
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import AttentionMap, Session
@@ -236,7 +237,7 @@ def link_sentence(session: Session, about: AttentionMap, layer: int, head: int, 
     names = session.streams[about.queries][query].text, session.streams[about.keys][key].text
     following = written_next(session, about, query)
     then = "" if following is None else f", and “{following}” comes next"
-    return f"In layer {layer}, head {head}, “{names[0]}” gives {share:.0%} of its attention to “{names[1]}”{then}."
+    return f"In layer {layer}, head {head}, “{names[0]}” gives {percent(share)} of its attention to “{names[1]}”{then}."
 
 
 def written_next(session: Session, about: AttentionMap, query: int) -> str | None:
@@ -256,7 +257,7 @@ def _tell_link(session: Session, link: _Link) -> HeadFinding:
         link.layer,
         link.head,
         sentence=link_sentence(session, about, link.layer, link.head, link.query, link.key),
-        short=f"{words} {link.share:.0%}",
+        short=f"{words} {percent(link.share)}",
         query=link.query,
         key=link.key,
     )
@@ -268,5 +269,5 @@ def _tell_pattern(session: Session, best: _Pattern) -> HeadFinding:
     shares = _shares(session, _Sample.of(session, about, best.layer, [best.head], rows))
     kind, share, _ = main_pattern(shares, 0)
     words = WORDS[kind].format(queries=about.queries, keys=about.keys, first=session.streams[about.keys][0].text)
-    sentence = f"In layer {best.layer}, head {best.head}, {words}: {share:.0%} of the attention."
-    return HeadFinding(best.map, best.layer, best.head, sentence, short=f"{PATTERNS[kind]} {share:.0%}")
+    sentence = f"In layer {best.layer}, head {best.head}, {words}: {percent(share)} of the attention."
+    return HeadFinding(best.map, best.layer, best.head, sentence, short=f"{PATTERNS[kind]} {percent(share)}")

@@ -19,7 +19,7 @@ from torch import Tensor
 from glassformer.inspect.head import AttentionHead, pooled
 from glassformer.inspect.tokens import Token
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 
 THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used
@@ -187,11 +187,11 @@ def _summary(numbers: dict[str, float], pattern: tuple[str, float, float], first
     words = f"{PATTERNS[kind]} ({first.text})" if kind == "first" and first.special else PATTERNS[kind]
     entropy, maximum = numbers["entropy_bits"], numbers["entropy_most_bits"]
     if share >= 0.5:
-        return f"mostly {words}, {share:.0%}"
+        return f"mostly {words}, {percent(share)}"
     if clarity < CLEAR and entropy >= 0.8 * maximum:
         return f"spread widely, {entropy:.1f} of {maximum:.1f} bits"
     if share >= 0.25:
-        return f"often {words}, {share:.0%}"
+        return f"often {words}, {percent(share)}"
     distance = f", {numbers['distance']:.1f} tokens away on average" if "distance" in numbers else ""
     return f"mixed{distance}, {entropy:.1f} of {maximum:.1f} bits"
 
