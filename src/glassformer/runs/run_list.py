@@ -188,7 +188,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         highest = f"{most} {self._measure}: {_written(value)}, of {best.name}"
         if len(measured) == 1:
             return f"{highest}; no other run has one."
-        if self._settings[0] == [SEED]:
+        if self._settings[0] == [SEED] and len({run.settings.get(SEED) for run in measured}) == len(measured):
             values = [each.value for run in measured if (each := self._value(run))]
             spread = f"standard deviation {stdev(values):.3g}, from {min(values):.3g} to {max(values):.3g}"
             return f"{self._measure.capitalize()} of {len(values)} seeds: {fmean(values):.3g} on average, {spread}."

@@ -287,7 +287,7 @@ def test_charts_over_other_amounts_have_zooms_of_their_own(tab: Tabs, pages: dic
     page.wait_for_selector("canvas")
     assert page.locator(".series-bar").count() == 2 and page.locator("canvas").count() == 2
     rows = page.locator('[data-chart="by rows"]')
-    assert "0.9 [0.8, 1]" in rows.locator(".series-legend").inner_text()
+    assert "0.9 [0.8, 1.0]" in rows.locator(".series-legend").inner_text()
     rows.get_by_role("slider").focus()
     page.keyboard.press("Home")
     assert "0.5 [0.4, 0.6]" in rows.locator(".series-legend").inner_text()

@@ -19,10 +19,14 @@ export function withInterval(x: Value | undefined, low: Value | undefined, high:
   const sizes = [x, low, high].map((each) => (finite(each) ? Math.abs(each) : 0));
   const most = Math.max(...sizes);
   const even = most < 1000 && sizes.every((size) => size === 0 || size >= 1e-3);
-  const decimals = Math.min(4, 3 - Math.floor(Math.log10(most || 1)));
+  const room = Math.min(4, 3 - Math.floor(Math.log10(most || 1)));
+  const decimals = Math.max(...[x, low, high].filter(finite).map((each) => decimalsOf(each, room)));
   const written = (each: Value | undefined) => (even && finite(each) ? each.toFixed(decimals) : number(each));
   return `${written(x)} [${written(low)}, ${written(high)}]`;
 }
+
+/** The decimals that a number has of so many at most, without zeros at the end. */
+const decimalsOf = (x: number, most: number): number => String(Number(x.toFixed(most))).split(".")[1]?.length ?? 0;
 
 /** A share in percent: 41%; what is not all or nothing is not rounded to it. */
 export const percent = (share: number): string => (share >= 0.995 && share < 1 ? ">99%" : share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);

@@ -290,6 +290,7 @@ test("a number and its interval have as many decimals", () => {
   assert.equal(withInterval(0.488, 0.4319, 0.5367), "0.4880 [0.4319, 0.5367]");
   assert.equal(withInterval(0.1083, 0.08458, 0.1382), "0.1083 [0.0846, 0.1382]");
   assert.equal(withInterval(12.5, 9.123, 14), "12.50 [9.12, 14.00]");
+  assert.equal(withInterval(0.9, 0.8, 1), "0.9 [0.8, 1.0]");
   assert.equal(withInterval(0.5, null, 0.6), number(0.5));
   assert.equal(withInterval(0.5, 1e-5, 0.6), `0.5 [${number(1e-5)}, 0.6]`);
 });
