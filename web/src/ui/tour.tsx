@@ -39,6 +39,9 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     store.set({ ...parseState(pairsOf(`v=1&${step.address}`), session).state, tour: store.state.value.tour });
     panel.current?.focus();
   }, [step]);
+  useEffect(() => {
+    if (given.value !== null) panel.current?.focus(); // the button that had it is gone, and the arrow keys turn the page
+  }, [given.value]);
   const go = (to: number) => store.set({ tour: to > 0 && to <= steps.value.length ? to : null });
   const keys = (event: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: Math.max(at - 1, 1), Escape: 0 }[event.key];
