@@ -112,6 +112,8 @@ def test_a_server_that_goes_away_and_comes_back(tab: Tabs, tmp_path: Path) -> No
             one.context.set_offline(True)
             page.clock.fast_forward(LONG_ENOUGH)
             news.filter(has_text="The server does not answer any more").wait_for()
+            page.evaluate("document.querySelector('main').insertAdjacentHTML('beforeend', '<a href=/other>other</a>')")
+            page.get_by_role("link", name="other").click()
             assert "now knn, seed 0" in page.inner_text(".finding"), "what is on screen stays"
             progress.begin("knn, seed 1", 1)
             one.context.set_offline(False)

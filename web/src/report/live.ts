@@ -10,7 +10,7 @@ import type { Live, PackedPage } from "./types";
 const EVERY = 5_000, TIMES = 10;
 
 const news = document.createElement("p");
-let pressed = false;
+let pressed = false, gone = false;
 
 function button(words: string, act: () => void): HTMLButtonElement {
   const made = document.createElement("button");
@@ -49,6 +49,7 @@ async function look(live: Live, tag: string): Promise<void> {
   if (document.hidden || pressed) return follow(live, tag);
   try {
     const answer = await live.ask(tag);
+    gone = false;
     if (answer.status === 304) tell();
     else {
       const told = (await answer.json()) as PackedPage & { error?: string };
@@ -63,6 +64,7 @@ async function look(live: Live, tag: string): Promise<void> {
     }
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
+    gone = true;
     tell(`${live.gone} What is here stays.`);
   }
   follow(live, tag, performance.now() - begun);
@@ -72,4 +74,11 @@ news.className = "report-news";
 news.setAttribute("role", "status");
 document.body.prepend(news); // in the flow: it covers nothing
 for (const [name, down] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]] as const) addEventListener(name, () => (pressed = down), true);
+// A link to a server that is gone would leave this page for an error of the browser.
+addEventListener("click", (event) => {
+  const link = (event.target as Element).closest?.("a[href]");
+  if (!gone || !(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.getAttribute("href")!.startsWith("#")) return;
+  event.preventDefault();
+  news.scrollIntoView({ block: "center" });
+}, true);
 globalThis.glassformerLive = follow;
