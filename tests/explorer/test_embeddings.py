@@ -51,7 +51,7 @@ def test_each_level_tells_its_nearest_words(models: dict[str, Model]) -> None:
     session = models["bert"].inspect("time flies like an arrow", "time flies like a banana")
     made = session_map(session, "text")
     words = [token.text for token in session.streams["text"]]
-    for level, told in enumerate(made.findings()):
+    for level, told in enumerate(made.findings):
         unit = torch.nn.functional.normalize(session.states(level, "text"), dim=-1)
         best = max(
             (float(unit[i] @ unit[j]), a, b)
@@ -60,9 +60,9 @@ def test_each_level_tells_its_nearest_words(models: dict[str, Model]) -> None:
         )
         name = made.embedding_map.levels[level].capitalize()
         assert told == f"{name}: “{best[1]}” and “{best[2]}” are nearest, with a cosine of {best[0]:.2f}."
-    assert made.description()["findings"] == made.findings()
+    assert made.description()["findings"] == made.findings
     alike = PageMap.of(EmbeddingMap.of_vectors(np.eye(3), ["one"] * 3), "three")
-    assert alike.findings() == ["Vectors: this map holds 100% of the variance of 3 vectors."]
+    assert alike.findings == ["Vectors: this map holds 100% of the variance of 3 vectors."]
     assert EmbeddingMap.of_vectors(np.ones((MAX_COMPARED + 1, 1))).nearest_pair() is None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from glassformer.core.flow import Edit, Node, Tape
+from glassformer.core.flow import Edit, Tape
 
 
 class GradientTape(Tape):
@@ -23,10 +23,6 @@ class GradientTape(Tape):
         self.cut = cut
         self.gradients: dict[str, Tensor] = {}
         self.of_parameters: list[Tensor] = []
-
-    def attach(self, network: Node) -> GradientTape:
-        super().attach(network)
-        return self
 
     def record(self, name: str, x: Tensor) -> Tensor:
         x = super().record(name, x)

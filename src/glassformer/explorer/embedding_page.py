@@ -79,6 +79,7 @@ class PageMap:
         places = np.ascontiguousarray(self.embedding_map.pca, dtype=np.float32)
         return hashlib.sha256(places.tobytes() + self.title.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
+    @cached_property
     def findings(self) -> list[str]:
         """What each level shows, in a sentence: the two words, or texts, that are nearest; of many points how much of
         the vectors the map holds.
@@ -115,7 +116,7 @@ class PageMap:
             "spans": None if each.spans is None else [list(span) for _, span in shown],
             "keys": [_key(i, row) for i, row in enumerate(each.rows)],
             "explained": each.explained.tolist(),
-            "findings": self.findings(),
+            "findings": self.findings,
             "classes": {name: _classes(values) for name, values in classes.items()},
             "study": None if self.study is None else _numbers_of(self.study),
         }

@@ -31,7 +31,7 @@ from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
 from glassformer.models import eval_mode
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table, bar
+from glassformer.reports.table import Table, bar, natural
 
 if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene
@@ -207,7 +207,7 @@ def _question(question: LessonQuestion, here: PassFacts, value: Callable[[str], 
         if not listed or any(share is None for _, _, share in listed):
             raise DataError(f"the list {question.list!r} has no shares here, so none of it is the right choice")
         right = max(listed, key=lambda item: item[2] or 0.0)[0]
-        choices = sorted({name for name, _, _ in listed}, key=_naturally)
+        choices = sorted({name for name, _, _ in listed}, key=natural)  # their order says nothing about their shares
     else:
         numbers = {words: _number(name, value) for words, name in (question.choices or {}).items()}
         choices, right = list(numbers), max(numbers, key=lambda words: numbers[words])
@@ -219,11 +219,6 @@ def _question(question: LessonQuestion, here: PassFacts, value: Callable[[str], 
         within=0.0 if number is None else question.within * abs(number),
         reveal=_runs(question.reveal or "", value),
     )
-
-
-def _naturally(name: str) -> list[tuple[int, str]]:
-    """Sorts `head 10` after `head 9`; by name, so that the order of choices says nothing about their shares."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _number(name: str, value: Callable[[str], Value]) -> float:

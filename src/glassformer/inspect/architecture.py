@@ -9,6 +9,7 @@ A weight that is stored as levels of 8 or 4 bits is shown by the numbers that th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -255,8 +256,7 @@ def _zeros(network: nn.Module) -> dict[str, tuple[int, int]]:
         owner = stored.stored if isinstance(stored, QuantisedLinear) else stored
         if id(owner) not in seen:
             seen.add(id(owner))
-            shape = _shape(stored)
-            rows, columns = (1, int(np.prod(shape))) if len(shape) < 2 else (shape[0], int(np.prod(shape[1:])))
+            rows, columns = _as_matrix(_shape(stored))
             size = max(BLOCK // max(columns, 1), 1)
             blocks = (slice(start, start + size) for start in range(0, rows, size))
             counts[name] = sum(int((_rows(stored, block, columns) == 0).sum()) for block in blocks), rows * columns
@@ -303,7 +303,7 @@ def _weight_name(line: TreeLine, leaf: str, tied_to: str | None) -> str:
 def _read(name: str, stored: Stored, progress: Progress) -> tuple[WeightNumbers, Tensor, Tensor]:
     """Read a weight twice, block by block: for mean, range and tiles, then for deviation and histogram."""
     shape = _shape(stored)
-    rows, columns = (1, shape[0] if shape else 1) if len(shape) < 2 else (shape[0], int(np.prod(shape[1:])))
+    rows, columns = _as_matrix(shape)
     step = [-(-rows // TILES), -(-columns // TILES)]
     size = max(BLOCK // max(columns, 1) // step[0], 1) * step[0]
     blocks = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
@@ -346,6 +346,11 @@ def _read(name: str, stored: Stored, progress: Progress) -> tuple[WeightNumbers,
         counts=[int(n) for n in counts.tolist()],
     )
     return numbers, torch.cat(tiles).float(), torch.cat(empty)
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of a weight; a vector is one row."""
+    return (shape[0] if len(shape) > 1 else 1), math.prod(shape[1:] if len(shape) > 1 else shape)
 
 
 def _shape(stored: Stored) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -212,7 +213,7 @@ class _MeasuringTape(Tape):
         self._logit_a_token = network.head is not None and network.head.LOGIT_A_TOKEN
         self._classes = not (network.head is not None and network.head.OVER_VOCABULARY)
 
-    def attach(self, network: Node) -> _MeasuringTape:
+    def attach(self, network: Node) -> Self:
         super().attach(network)
         if not self.patterns:
             self._listened = frozenset(name for name in network.taps() if name.split(".")[-1] not in SLOW)
