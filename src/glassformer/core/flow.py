@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Seq
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -309,7 +309,7 @@ class Tape:
         self._listened: frozenset[str] = frozenset()
         self._edits: dict[str, Edit] = {}
 
-    def attach(self, network: Node) -> Self:
+    def attach(self, network: Node) -> Tape:
         """Resolve the patterns against a network's taps and clear the recording; `Model` does it at each call."""
         network.name_nodes()
         names = network.taps()

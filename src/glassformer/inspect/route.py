@@ -209,7 +209,8 @@ def contributions(
         return after
 
     ends = {tap: partial(end, layer) for layer, tap in enumerate(taps[1:])}
-    tape = GradientTape(*taps, *(tap for tap, *_ in written), *heads, edit=ends, cut=True).attach(twin)
+    tape = GradientTape(*taps, *(tap for tap, *_ in written), *heads, edit=ends, cut=True)
+    tape.attach(twin)
     with torch.inference_mode(False), torch.enable_grad(), eval_mode(twin):
         twin.states(session.batch, Flow(tape=tape))
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != BIASES]

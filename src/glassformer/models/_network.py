@@ -286,7 +286,8 @@ class Network(Node):
             parameters: gradients by these too: `tape.of_parameters`.
         Returns: the score, and the tape with `taps` and `gradients` by name; 0 where the score does not depend on it.
         """
-        tape = GradientTape(*patterns, edit=None if flow.tape is None else flow.tape.edit, cut=cut).attach(self)
+        tape = GradientTape(*patterns, edit=None if flow.tape is None else flow.tape.edit, cut=cut)
+        tape.attach(self)
         with torch.inference_mode(False), torch.enable_grad():
             value = score(self(batch, replace(flow, tape=tape)))
             tape.differentiate(value.sum(), parameters)
