@@ -13,7 +13,7 @@ import pytest
 
 import glassformer
 from glassformer.cli import app
-from glassformer.cli.app import COMMANDS, _unwrap
+from glassformer.cli.app import COMMANDS, _help
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.plugins import Registry
 from tests.cli.conftest import Command
@@ -123,8 +123,50 @@ def test_each_command_has_help_and_imports_nothing_heavy() -> None:
 
 
 def test_paragraphs_of_help_break_where_the_terminal_ends() -> None:
-    unwrapped = _unwrap("Heading.\n\n    One paragraph\n    in two lines.\n\n    a:\n      b: 1\n")
+    unwrapped = _help("Heading.\n\n    One paragraph\n    in two lines.\n\n    a:\n      b: 1\n")
     assert unwrapped == "Heading.\n\nOne paragraph in two lines.\n\na:\n  b: 1"
+
+
+EXAMPLES = """
+import re, shlex
+from glassformer.cli.app import COMMANDS, EXAMPLE_WIDTH, _import_command, app
+import typer
+
+def commands_of(words, command):
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands_of([*words, name], inner)
+    if not hasattr(command, "commands"):
+        yield words, command
+
+root = typer.main.get_command(app)
+texts = {"": root.epilog}
+known = {}
+for name in COMMANDS:
+    for words, command in commands_of([name], _import_command(name)):
+        texts[" ".join(words)], known[tuple(words)] = command.help, command
+for name, text in texts.items():
+    section = next((part for part in text.split("\\n\\n") if re.match("Examples?:", part)), None)
+    assert section, f"{name} has no example"
+    shown = re.sub(r"\\[(/|dim|cyan)\\]", "", section).replace("\\\\[", "[")
+    assert max(map(len, shown.splitlines())) <= EXAMPLE_WIDTH, shown
+    lines = re.sub(r" \\\\\\n +", " ", shown).splitlines()[1:]
+    examples = [shlex.split(line) for line in lines if not line.lstrip().startswith("#")]
+    assert examples, name
+    for words in examples:
+        words = words[words.index("glassformer") + 1 :]
+        words = words[: words.index("|")] if "|" in words else words
+        named = next(key for key in known if tuple(words[: len(key)]) == key)
+        options = {name for parameter in known[named].params for name in (*parameter.opts, *parameter.secondary_opts)}
+        unknown = {word for word in words if re.fullmatch("--?[a-z][a-z-]*", word)} - options
+        assert not unknown, (name, unknown)
+    print(name)
+"""
+
+
+def test_every_command_has_examples_that_can_be_copied_at_80_columns() -> None:
+    done = run(code=EXAMPLES)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.splitlines()) > {"", *(set(COMMANDS) - {"tokenizer", "ngram", "data", "corpus", "review"})}
 
 
 def test_without_arguments_help_is_shown(command: Command) -> None:

@@ -29,12 +29,10 @@ def advise(
     which the report names.
 
     Examples:
-
-    [cyan]glassformer advise rows.csv --column text=body --column label=kind[/]
-
-    [cyan]glassformer advise tweets.txt --label-names joy,anger,fear[/]  no row has a label yet
-
-    [cyan]glassformer advise labelled.csv --unlabelled more.csv --html page.html[/]
+      glassformer advise rows.csv --column text=body --column label=kind
+      # no row has a label yet
+      glassformer advise tweets.txt --label-names joy,anger,fear
+      glassformer advise labelled.csv --unlabelled more.csv --html page.html
     """
     with spinner("reading rows"):
         from glassformer.few_labels.advise import advise as advise_on

@@ -10,6 +10,7 @@ import inspect
 import io
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ from glassformer import GlassformerError, progress
 from glassformer.plugins import Registry
 from glassformer.reports.page import made_by
 from glassformer.version import __version__
+
+EXAMPLES = re.compile(r"Examples?:\n")
+EXAMPLE_WIDTH = 78
+WORD = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
+UNBROKEN = re.compile(rf"(?:-[\w-]+ )?{WORD}")  # an option stays with its value
 
 COMMANDS: Registry[Any] = Registry(
     "commands",
@@ -144,7 +150,7 @@ def _summary(name: str) -> TyperCommand:
     function_or_group = COMMANDS[name]
     if isinstance(function_or_group, typer.Typer):
         return TyperCommand(name, help=str(function_or_group.info.help))
-    return TyperCommand(name, help=_unwrap(function_or_group.__doc__))
+    return TyperCommand(name, help=_help(function_or_group.__doc__))
 
 
 def _import_command(name: str) -> Any:
@@ -152,11 +158,11 @@ def _import_command(name: str) -> Any:
     if isinstance(function_or_group, typer.Typer):
         group: Any = typer.main.get_command(function_or_group)
         for command in group.commands.values():
-            command.help = _unwrap(command.help)
+            command.help = _help(command.help)
             _name_no_types_of_flags(command)
         return _name_no_types_of_flags(group)
     single = typer.Typer(add_completion=False)
-    single.command(name, help=_unwrap(function_or_group.__doc__))(function_or_group)
+    single.command(name, help=_help(function_or_group.__doc__))(function_or_group)
     return _name_no_types_of_flags(typer.main.get_command(single))
 
 
@@ -175,10 +181,33 @@ def _name_no_types_of_flags(command: Any) -> Any:
     return command
 
 
-def _unwrap(doc: str | None) -> str:
-    """Join the lines of each paragraph of a docstring, so that help wraps at the terminal; indented ones stay."""
+def _help(doc: str | None) -> str:
+    """A docstring as help: paragraphs that wrap at the terminal, and examples, each comment above its command."""
     paragraphs = inspect.cleandoc(doc or "").split("\n\n")
-    return "\n\n".join(text if "\n " in text else text.replace("\n", " ") for text in paragraphs)
+    return "\n\n".join(_paragraph(text) for text in paragraphs)
+
+
+def _paragraph(text: str) -> str:
+    if EXAMPLES.match(text):
+        return _example(text)
+    return text if "\n " in text else text.replace("\n", " ")
+
+
+def _example(section: str) -> str:
+    """A section of examples in colours, its commands broken where they can be copied with their breaks."""
+    heading, *lines = section.split("\n")
+    shown = [f"[dim]{line}[/]" if line.lstrip().startswith("#") else _broken(line.strip()) for line in lines]
+    return "\n".join([heading, *shown])
+
+
+def _broken(command: str) -> str:
+    """A command in lines that end in a backslash; never within quotes."""
+    lines = [" "]
+    for word in UNBROKEN.findall(command):
+        if len(f"{lines[-1]} {word} \\") > EXAMPLE_WIDTH:
+            lines.append("     ")
+        lines[-1] += f" {word}"
+    return "[cyan]" + " \\\n".join(lines).replace("[", r"\[") + "[/]"
 
 
 app = typer.Typer(
@@ -198,20 +227,34 @@ def _print_version(requested: bool) -> None:
 
 
 @app.callback(
-    epilog="Examples:\n\n"
-    "[cyan]glassformer demo[/]  tour of a forward pass\n\n"
-    "[cyan]glassformer look MODEL 'time flies' 'fruit flies'[/]  attention visualisation in your browser\n\n"
-    "[cyan]glassformer info MODEL[/]  model summary: modules, parameters, FLOPs\n\n"
-    "[cyan]glassformer info gpt3-175b[/]  the same for a published model, without its weights\n\n"
-    "[cyan]glassformer sizes[/]  sizes of published models\n\n"
-    "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  tokenization, step by step\n\n"
-    "[cyan]glassformer encode MODEL sentences.txt --output vectors.npy[/]  sentence embeddings\n\n"
-    "[cyan]glassformer generate MODEL 'Once upon a time'[/]  text generation\n\n"
-    "[cyan]glassformer predict classify MODEL 'so glad to see you'[/]  inference for a task\n\n"
-    "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  compare systems on test data\n\n"
-    "[cyan]glassformer train --task classify --model MODEL --data rows.csv[/]  fine-tuning\n\n"
-    "[cyan]glassformer curves RUN --html page.html[/]  training curves\n\n"
-    "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also a name that [cyan]sizes[/] lists."
+    epilog=_help("""Examples:
+  # tour of a forward pass
+  glassformer demo
+  # attention visualisation in your browser
+  glassformer look MODEL 'time flies' 'fruit flies'
+  # model summary: modules, parameters, FLOPs
+  glassformer info MODEL
+  # the same for a published model, without its weights
+  glassformer info gpt3-175b
+  # sizes of published models
+  glassformer sizes
+  # tokenization, step by step
+  glassformer tokens MODEL 'fruit flies like a banana'
+  # sentence embeddings
+  glassformer encode MODEL sentences.txt --output vectors.npy
+  # text generation
+  glassformer generate MODEL 'Once upon a time'
+  # inference for a task
+  glassformer predict classify MODEL 'so glad to see you'
+  # compare systems on test data
+  glassformer compare --data rows.csv lead-3 MODEL
+  # fine-tuning
+  glassformer train --task classify --model MODEL --data rows.csv
+  # training curves
+  glassformer curves RUN --html page.html
+
+MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also a name that [cyan]sizes[/] lists.
+""")
 )
 def glassformer(
     version: Annotated[

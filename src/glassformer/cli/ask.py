@@ -48,10 +48,8 @@ def find(
     """Find passages in documents: by words (BM25), by meaning (embeddings), or both.
 
     Examples:
-
-    [cyan]glassformer find "opening hours" --store notes.store --top 3[/]
-
-    [cyan]glassformer find "opening hours" --store notes.store --folder contracts --method bm25 --trace[/]
+      glassformer find "opening hours" --store notes.store --top 3
+      glassformer find "opening hours" --store notes.store --folder contracts --method bm25 --trace
     """
     if html is not None:
         check_html_path(html)
@@ -82,16 +80,13 @@ def ask(
     """Answer a question from documents, with the passage that says it and its place in the file.
 
     Examples:
-
-    [cyan]glassformer ask "When was the lighthouse built?" --store notes.store[/]
-
-    [cyan]glassformer ask --store notes.store[/]  question after question
-
-    [cyan]glassformer ask --store notes.store --json < questions.txt > answers.jsonl[/]
-
-    [cyan]glassformer ask "Who pays?" --store notes.store --reader runs/reader --trace[/]
-
-    [cyan]glassformer ask "Who pays?" --store notes.store --reader Qwen/Qwen2.5-0.5B-Instruct[/]  in its own words
+      glassformer ask "When was the lighthouse built?" --store notes.store
+      # question after question
+      glassformer ask --store notes.store
+      glassformer ask --store notes.store --json < questions.txt > answers.jsonl
+      glassformer ask "Who pays?" --store notes.store --reader runs/reader --trace
+      # in its own words
+      glassformer ask "Who pays?" --store notes.store --reader Qwen/Qwen2.5-0.5B-Instruct
     """
     if html is not None:
         check_html_path(html)

@@ -32,14 +32,13 @@ def bench(
     and the metric on the test data with its paired difference to the first.
 
     Examples:
-
-    [cyan]glassformer bench ./all-MiniLM-L6-v2 --data my-sentences.txt[/]  throughput
-
-    [cyan]glassformer bench runs/small runs/large --precision fp32,int8[/]  latency, size and metric
-
-    [cyan]glassformer bench MODEL --task classify --data test.csv --limit 1000[/]
-
-    [cyan]glassformer bench A B C --task classify --data test.csv --html bench.html[/]  quality over latency
+      # throughput
+      glassformer bench ./all-MiniLM-L6-v2 --data my-sentences.txt
+      # latency, size and metric
+      glassformer bench runs/small runs/large --precision fp32,int8
+      glassformer bench MODEL --task classify --data test.csv --limit 1000
+      # quality over latency
+      glassformer bench A B C --task classify --data test.csv --html bench.html
     """
     check_files(options.data)
     with notes(repeats=False):

@@ -42,18 +42,12 @@ def compare(
     rows; Ctrl-C ends that early and shows the results so far.
 
     Examples:
-
-    [cyan]glassformer compare runs/small runs/large --html page.html[/]
-
-    [cyan]glassformer compare --data test.csv runs/small MODEL "bag of words"[/]
-
-    [cyan]glassformer compare --data emotion --kind emotion --part test MODEL runs/mood[/]
-
-    [cyan]glassformer compare --data rows.csv lead-3 lead-1 MODEL[/]
-
-    [cyan]glassformer compare --data rows.jsonl -c source=dialogue -c target=summary lead-3 A B --html page.html[/]
-
-    [cyan]glassformer compare --data pairs.tsv -c source=en -c target=de --task translation MODEL[/]
+      glassformer compare runs/small runs/large --html page.html
+      glassformer compare --data test.csv runs/small MODEL "bag of words"
+      glassformer compare --data emotion --kind emotion --part test MODEL runs/mood
+      glassformer compare --data rows.csv lead-3 lead-1 MODEL
+      glassformer compare --data rows.jsonl -c source=dialogue -c target=summary lead-3 A B --html page.html
+      glassformer compare --data pairs.tsv -c source=en -c target=de --task translation MODEL
     """
     with spinner("starting"):
         from glassformer.evaluation.compare.compare import compare as compare_systems

@@ -43,8 +43,7 @@ def index(
     Disk: 2 bytes for each token, layer and dimension of its state. A stopped run is resumed by the same command.
 
     Example:
-
-    [cyan]glassformer corpus index MODEL corpus.txt --output index --layers 3,6 --heads 4.9[/]
+      glassformer corpus index MODEL corpus.txt --output index --layers 3,6 --heads 4.9
     """
     check_files([file])
     with spinner("loading the model"):
@@ -78,12 +77,9 @@ def search(
     Nearest by cosine, exactly, over all tokens of the index but special ones.
 
     Examples:
-
-    [cyan]glassformer corpus search MODEL index 'time flies like an arrow' --token flies --layer 6[/]
-
-    [cyan]glassformer corpus search MODEL index 'time flies like an arrow' --token 2 --head 4.9[/]
-
-    [cyan]glassformer corpus search MODEL index --neuron 3.17 --attention 4.9[/]
+      glassformer corpus search MODEL index 'time flies like an arrow' --token flies --layer 6
+      glassformer corpus search MODEL index 'time flies like an arrow' --token 2 --head 4.9
+      glassformer corpus search MODEL index --neuron 3.17 --attention 4.9
     """
     options.check_text(text)
     check_files([folder])

@@ -43,14 +43,11 @@ def curves(
     """Plot training curves of one run, or of several side by side; also while a run is still training.
 
     Examples:
-
-    [cyan]glassformer curves RUN[/]
-
-    [cyan]glassformer curves RUN_A RUN_B --metric f1[/]
-
-    [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
-
-    [cyan]glassformer curves lightning_logs wandb[/]  every run of TensorBoard and Weights & Biases in these folders
+      glassformer curves RUN
+      glassformer curves RUN_A RUN_B --metric f1
+      glassformer curves RUN_A RUN_B --html page.html
+      # every run of TensorBoard and Weights & Biases in these folders
+      glassformer curves lightning_logs wandb
     """
     from glassformer.runs.curves import charts
     from glassformer.runs.history import read_runs

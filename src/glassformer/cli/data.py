@@ -43,12 +43,9 @@ def inspect_files(
     """Inspect a data set: columns, class balance, text lengths, duplicates, conflicting labels, leaks between splits.
 
     Examples:
-
-    [cyan]glassformer data inspect train.csv test.csv --column label=label[/]
-
-    [cyan]glassformer data inspect train.jsonl -c text=body -c label=kind --tokenizer MODEL --html page.html[/]
-
-    [cyan]glassformer data inspect train.txt --kind csv --delimiter ';' --names text,label --no-quotes -c label=label[/]
+      glassformer data inspect train.csv test.csv --column label=label
+      glassformer data inspect train.jsonl -c text=body -c label=kind --tokenizer MODEL --html page.html
+      glassformer data inspect train.txt --kind csv --delimiter ';' --names text,label --no-quotes -c label=label
     """
     result = _report(files, report, format)
     show(result, json)
@@ -70,8 +67,7 @@ def card(
     """Write a data card in Markdown: source, licence and biases as stated, and statistics as measured.
 
     Example:
-
-    [cyan]glassformer data card train.csv --title Reviews --licence CC0-1.0 --bias 'Short ones.' --output CARD.md[/]
+      glassformer data card train.csv --title Reviews --licence CC0-1.0 --bias 'Short ones.' --output CARD.md
     """
     from glassformer.data.files import check_free, write_card
 
@@ -92,8 +88,7 @@ def version(
     """Write a version of a data set: its files, a data card, and checksums; it never changes.
 
     Example:
-
-    [cyan]glassformer data version train.csv test.csv --version 1.0.0 --title Reviews --licence CC0-1.0 -o reviews[/]
+      glassformer data version train.csv test.csv --version 1.0.0 --title Reviews --licence CC0-1.0 -o reviews
     """
     from glassformer.data.files import write_version_of
 
@@ -106,8 +101,7 @@ def verify(folder: Folder, json: Json = False) -> None:
     """Verify a version of a data set: its files are those that it was made of, by their SHA-256.
 
     Example:
-
-    [cyan]glassformer data verify reviews/1.0.0[/]
+      glassformer data verify reviews/1.0.0
     """
     from glassformer.data.versions import verify_version
 
@@ -128,8 +122,7 @@ def push(
     """Upload a version of a data set to the Hugging Face Hub, after verifying it; the repository is tagged with it.
 
     Example:
-
-    [cyan]glassformer data push reviews/1.0.0 me/reviews --private[/]
+      glassformer data push reviews/1.0.0 me/reviews --private
     """
     from glassformer.data.versions import verify_version
     from glassformer.hub.push import push_data_set

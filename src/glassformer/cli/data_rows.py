@@ -24,10 +24,8 @@ def clean(table: Table, *, options: CleanOptions, reading: ReadingOptions, json:
     kept go to a table of their own, next to the recordings.
 
     Examples:
-
-    [cyan]glassformer data clean recordings/metadata.csv --language uk -o recordings/clean.csv[/]
-
-    [cyan]glassformer data clean rows.csv -c audio=path -c text=sentence --dropped dropped.jsonl --json[/]
+      glassformer data clean recordings/metadata.csv --language uk -o recordings/clean.csv
+      glassformer data clean rows.csv -c audio=path -c text=sentence --dropped dropped.jsonl --json
     """
     with spinner("starting"):
         from glassformer.tasks.transcribe.clean import clean_table
@@ -49,10 +47,8 @@ def split(
     """Split a data set into train, validation and test; the same seed makes the same split.
 
     Examples:
-
-    [cyan]glassformer data split all.csv --column label=label --column text=text --output parts[/]
-
-    [cyan]glassformer data split calls.jsonl -c group=speaker --fractions 0.9,0.1 --seed 1 --output parts[/]
+      glassformer data split all.csv --column label=label --column text=text --output parts
+      glassformer data split calls.jsonl -c group=speaker --fractions 0.9,0.1 --seed 1 --output parts
     """
     from glassformer.data.files import split_file
 
@@ -75,10 +71,8 @@ def negatives(
     """Mine hard negatives for training a retriever: the nearest texts by a model that do not belong to a row's text.
 
     Examples:
-
-    [cyan]glassformer data negatives rows.csv --model MODEL -c text=question -c text_pair=passage -o mined.jsonl[/]
-
-    [cyan]glassformer data negatives rows.csv --model MODEL --count 4 --skip 1 --labelled --output pairs.csv[/]
+      glassformer data negatives rows.csv --model MODEL -c text=question -c text_pair=passage -o mined.jsonl
+      glassformer data negatives rows.csv --model MODEL --count 4 --skip 1 --labelled --output pairs.csv
     """
     from glassformer.tasks.hard_negatives import mine_file
 

@@ -22,10 +22,10 @@ def list_data_sets(
     Those without a size are not downloaded from here; their source has them.
 
     Examples:
-
-    [cyan]glassformer data list panx[/]  its splits, proportions, columns, licence
-
-    [cyan]glassformer data list --json[/]  with every column, file and digest
+      # its splits, proportions, columns, licence
+      glassformer data list panx
+      # with every column, file and digest
+      glassformer data list --json
     """
     from glassformer.data.sets import data_sets, find_data_set
     from glassformer.hub.data_sets import DataSetList
@@ -53,10 +53,9 @@ def fetch(
     """Download data sets of the examples, and verify their SHA-256; an interrupted download is resumed.
 
     Examples:
-
-    [cyan]glassformer data fetch emotion && glassformer train examples/emotion.yaml[/]
-
-    [cyan]glassformer data fetch wikiann wikineural --output data[/]  into data/wikiann and data/wikineural
+      glassformer data fetch emotion && glassformer train examples/emotion.yaml
+      # into data/wikiann and data/wikineural
+      glassformer data fetch wikiann wikineural --output data
     """
     from rich.console import Console
 

@@ -49,6 +49,12 @@ def demo(
     """Tour of a forward pass: tokens, tensor shapes, attention, and how context changes the vector of a word.
 
     Then it serves the attention explorer on this machine, with every head of every layer, until Ctrl-C.
+
+    Examples:
+      glassformer demo
+      glassformer demo 'the bank of the river' 'the bank raised its rates'
+      # the page as a file
+      glassformer demo --html page.html
     """
     if serving.html is not None:
         check_html_path(serving.html)

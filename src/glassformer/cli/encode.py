@@ -49,14 +49,21 @@ def encode(
 
     Row i of the array is line i of the file, or row i of the table; an empty line is a text too. Read the array with
     numpy.load.
+
+    Examples:
+      glassformer encode MODEL sentences.txt --output vectors.npy
+      glassformer encode MODEL rows.csv --column text=body --output vectors.npy
+      # a model that wants a prompt before each query
+      glassformer encode MODEL queries.txt --prompt 'query: ' --output queries.npy
     """
     check_output(options.output, "the array of vectors", ".npy")
     from glassformer.data.texts import is_table
 
-    if table.columns and not (is_table(file) or reading.keywords()):
-        raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
     format = reading.keywords()
-    texts = inputs([file], table.columns, format) if format or is_table(file) else _read_lines(file)
+    tabular = format or is_table(file)
+    if table.columns and not tabular:
+        raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
+    texts = inputs([file], table.columns, format) if tabular else _read_lines(file)
 
     with spinner("loading the model"):
         from glassformer.engine.prepare import usual_precision
@@ -66,6 +73,7 @@ def encode(
         precision = loading.precision or usual_precision(loaded.network)  # of float32, fp32
         if loading.precision is None and precision is not None:
             loaded.prepare(precision)
+    computed_in = precision or str(loaded.dtype).removeprefix("torch.")
     vectors, seconds, remarks = _encode(loaded, texts, options)
     for remark in remarks:
         note(remark)
@@ -74,19 +82,10 @@ def encode(
     count, width = vectors.shape
     rate = count / seconds if count else 0.0
     if json:
-        report = {
-            "texts": count,
-            "width": width,
-            "seconds": seconds,
-            "texts_per_second": rate,
-            "precision": precision or str(loaded.dtype).removeprefix("torch."),
-            "out": str(options.output),
-            "notes": remarks,
-        }
-        print_json(report)
+        facts = {"texts": count, "width": width, "seconds": seconds, "texts_per_second": rate, "precision": computed_in}
+        print_json({**facts, "out": str(options.output), "notes": remarks})
     elif count:
-        speed = f"in {seconds:.2f} s: {rate:,.0f} texts/s ({precision or str(loaded.dtype).removeprefix('torch.')})"
-        say(f"{count:,} texts → {width} numbers each, {speed}")
+        say(f"{count:,} texts → {width} numbers each, in {seconds:.2f} s: {rate:,.0f} texts/s ({computed_in})")
         say(f"saved in {options.output}")
     else:
         say(f"{_name(file)} is empty: saved an array of shape [0, {width}] in {options.output}")

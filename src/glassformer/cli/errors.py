@@ -38,14 +38,14 @@ def errors(
     Serves the page on this machine until Ctrl-C, or writes it as a file.
 
     Examples:
-
-    [cyan]glassformer errors runs/mood[/]  in the terminal, then as a page in your browser
-
-    [cyan]glassformer errors runs/mood --html errors/[/]  the page, and next to it the explorer on the ten worst rows
-
-    [cyan]glassformer errors runs/mood --part train --print[/]  training data: high losses are often wrong labels
-
-    [cyan]glassformer errors runs/digits --part train --by speaker[/]  which speakers it has most errors on
+      # in the terminal, then as a page in your browser
+      glassformer errors runs/mood
+      # the page, and next to it the explorer on the ten worst rows
+      glassformer errors runs/mood --html errors/
+      # training data: high losses are often wrong labels
+      glassformer errors runs/mood --part train --print
+      # which speakers it has most errors on
+      glassformer errors runs/digits --part train --by speaker
     """
     page = None if options.html is None else page_path(options.html, "errors.html")
     split = evaluated(run, rows, options.by, reading)
@@ -97,10 +97,9 @@ def out(
     correct. For tagging tasks, each line is a word.
 
     Examples:
-
-    [cyan]glassformer review out runs/mood sheet.csv --worst 200[/]
-
-    [cyan]glassformer review out runs/mood sheet.csv --part train[/]  training data
+      glassformer review out runs/mood sheet.csv --worst 200
+      # training data
+      glassformer review out runs/mood sheet.csv --part train
     """
     from glassformer.evaluation.error_analysis.review import write_sheet
 
@@ -125,8 +124,7 @@ def bring_in(
     """Import corrections from a spreadsheet: validate it, and write all rows with the corrections to a new file.
 
     Example:
-
-    [cyan]glassformer review in runs/mood sheet.csv --part train --output train-corrected.jsonl[/]
+      glassformer review in runs/mood sheet.csv --part train --output train-corrected.jsonl
     """
     from glassformer.data.rows import output_format
     from glassformer.evaluation.error_analysis.corrected import retrain_command, write_corrected

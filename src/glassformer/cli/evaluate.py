@@ -50,20 +50,18 @@ def evaluate(
     Saves report.json, and examples.jsonl: the prediction and the loss of each row.
 
     Examples:
-
-    [cyan]glassformer evaluate runs/mood[/]  on its validation split; for several seeds, each
-
-    [cyan]glassformer evaluate runs/mood --data test.csv --column text=tweet --ignore id[/]
-
-    [cyan]glassformer evaluate MODEL --task classify --data test.csv --train train.csv[/]  a published checkpoint
-
-    [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --by corpus[/]  which corpus has most errors
-
-    [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk[/]
-
-    [cyan]glassformer evaluate notes.store --queries queries.csv --tune[/]  search methods; tunes the fusion
-
-    [cyan]glassformer evaluate notes.store --queries dev.json --reader runs/reader/model[/]  and of the answers
+      # on its validation split; for several seeds, each
+      glassformer evaluate runs/mood
+      glassformer evaluate runs/mood --data test.csv --column text=tweet --ignore id
+      # a published checkpoint
+      glassformer evaluate MODEL --task classify --data test.csv --train train.csv
+      # which corpus has most errors
+      glassformer evaluate MODEL --task transcribe --data clips.csv --by corpus
+      glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk
+      # search methods; tunes the fusion
+      glassformer evaluate notes.store --queries queries.csv --tune
+      # and of the answers
+      glassformer evaluate notes.store --queries dev.json --reader runs/reader/model
     """
     if queries.queries is not None or is_address(run) or is_store_folder(Path(run).expanduser()):
         _evaluate_store(run, queries, search, options, reading, json)
@@ -153,10 +151,8 @@ def reproduce(
     command that trains it is shown. Deviations are marked, with a possible reason; the exit code stays 0.
 
     Examples:
-
-    [cyan]glassformer reproduce 6[/]
-
-    [cyan]glassformer train examples/emotion.yaml && glassformer reproduce 2[/]
+      glassformer reproduce 6
+      glassformer train examples/emotion.yaml && glassformer reproduce 2
     """
     from glassformer.evaluation.reproduce import reproduce as reproduce_chapter
 

@@ -30,12 +30,11 @@ def export(
     GGUF, of a decoder: model.gguf, quantized, with the tokenizer and the chat template in it.
 
     Examples:
-
-    [cyan]glassformer export MODEL --output onnx[/]
-
-    [cyan]glassformer export MODEL --format gguf --type q4_k --output gguf[/]  for llama.cpp
-
-    [cyan]glassformer export runs/mood --format pt2 --output programs[/]  without other packages
+      glassformer export MODEL --output onnx
+      # for llama.cpp
+      glassformer export MODEL --format gguf --type q4_k --output gguf
+      # without other packages
+      glassformer export runs/mood --format pt2 --output programs
     """
     if options.output.exists() and not options.output.is_dir():
         raise DataError(f"{options.output}: is a file; --output names a folder")

@@ -35,12 +35,9 @@ def few_labels(
     The same command resumes; nothing finished is repeated.
 
     Examples:
-
-    [cyan]glassformer few-labels --data rows.csv --model all-MiniLM-L6-v2 --output runs/few[/]
-
-    [cyan]glassformer few-labels --data rows.csv --unlabelled more.csv --model MODEL --labels 16,64[/]
-
-    [cyan]glassformer few-labels examples/few_labels.yaml --html page.html[/]
+      glassformer few-labels --data rows.csv --model all-MiniLM-L6-v2 --output runs/few
+      glassformer few-labels --data rows.csv --unlabelled more.csv --model MODEL --labels 16,64
+      glassformer few-labels examples/few_labels.yaml --html page.html
     """
     with spinner("starting"):
         from glassformer.studies.few_labels import few_labels_study

@@ -40,24 +40,22 @@ def generate(
     Greedy decoding by default; sampling, beam search, contrastive search and constraints by option.
 
     Examples:
-
-    [cyan]glassformer generate MODEL 'Once upon a time'[/]
-
-    [cyan]glassformer generate MODEL 'Once upon a time' --top-p 0.9 --seed 1[/]  sampled, and reproducible
-
-    [cyan]glassformer generate MODEL 'Once upon a time' --top 5[/]  the 5 most likely tokens at each step
-
-    [cyan]glassformer generate MODEL 'Tom was' --regex ' [0-9]+ years old\\.'[/]  what matches, and nothing else
-
-    [cyan]glassformer generate MODEL 'A person: ' --json-schema person.json[/]
-
-    [cyan]glassformer generate MODEL 'Once upon a time' --watch --top-k 50[/]  each step, live
-
-    [cyan]glassformer generate MODEL - --beams 4 -n 60 < article.txt[/]  a summary or translation
-
-    [cyan]glassformer generate MODEL 'Once upon a time' --penalty-alpha 0.6 --top-k 4[/]  contrastive search
-
-    [cyan]glassformer generate MODEL 'Once upon a time' --draft SMALLER[/]  speculative decoding
+      glassformer generate MODEL 'Once upon a time'
+      # sampled, and reproducible
+      glassformer generate MODEL 'Once upon a time' --top-p 0.9 --seed 1
+      # the 5 most likely tokens at each step
+      glassformer generate MODEL 'Once upon a time' --top 5
+      # what matches, and nothing else
+      glassformer generate MODEL 'Tom was' --regex ' [0-9]+ years old\\.'
+      glassformer generate MODEL 'A person: ' --json-schema person.json
+      # each step, live
+      glassformer generate MODEL 'Once upon a time' --watch --top-k 50
+      # a summary or translation
+      glassformer generate MODEL - --beams 4 -n 60 < article.txt
+      # contrastive search
+      glassformer generate MODEL 'Once upon a time' --penalty-alpha 0.6 --top-k 4
+      # speculative decoding
+      glassformer generate MODEL 'Once upon a time' --draft SMALLER
     """
     options = generation_keywords(generation)
     if view.watch and (json or view.top):

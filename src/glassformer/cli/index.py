@@ -38,16 +38,15 @@ def index(
     The same command brings the store up to date: what did not change is not embedded again.
 
     Examples:
-
-    [cyan]glassformer index notes --output notes.store[/]
-
-    [cyan]glassformer index notes --output notes.store --model none[/]  search by words alone, without a model
-
-    [cyan]glassformer index notes --output postgresql://me@db.example/notes[/]  into a PostgreSQL database with pgvector
-
-    [cyan]glassformer index library --output library.store --workers 8[/]  eight processes embed, one reads and writes
-
-    [cyan]glassformer index notes.store --status[/]  what is in it, and which files could not be read
+      glassformer index notes --output notes.store
+      # search by words alone, without a model
+      glassformer index notes --output notes.store --model none
+      # into a PostgreSQL database with pgvector
+      glassformer index notes --output postgresql://me@db.example/notes
+      # eight processes embed, one reads and writes
+      glassformer index library --output library.store --workers 8
+      # what is in it, and which files could not be read
+      glassformer index notes.store --status
     """
     if status:
         from glassformer.retrieval.indexing import report_of

@@ -31,6 +31,13 @@ def info(
 
     No weights are read, so the model may be larger than the machine. A config.json alone is enough, and so is
     the name of a published model.
+
+    Examples:
+      glassformer info MODEL
+      # the memory of a training and of inference
+      glassformer info MODEL --tokens 1024 --batch 8 --memory
+      # a published model, without its weights
+      glassformer info gpt3-175b
     """
     with spinner("loading the model"):
         from glassformer.inspect import ram, summary

@@ -39,12 +39,12 @@ def listen(
     Waveform, spectrogram, notes and the codec's codes share one time axis; keys switch between sounds.
 
     Examples:
-
-    [cyan]glassformer listen runs/guitar-codec[/]  original and decoded, of its validation split
-
-    [cyan]glassformer listen runs/guitar-codec --data my-riff.wav --html page.html[/]  a recording of your own
-
-    [cyan]glassformer listen runs/guitar-pedals --rows 8 --output sounds/[/]  wav files instead of a page
+      # original and decoded, of its validation split
+      glassformer listen runs/guitar-codec
+      # a recording of your own
+      glassformer listen runs/guitar-codec --data my-riff.wav --html page.html
+      # wav files instead of a page
+      glassformer listen runs/guitar-pedals --rows 8 --output sounds/
     """
     if options.html is not None:
         check_html_path(options.html)

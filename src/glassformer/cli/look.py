@@ -43,24 +43,27 @@ def look(
 ) -> None:
     """Show a model at work on a text (attention visualisation), or a run, study, report or data file, as a web page.
 
-    Of a model: every head of every layer, as lines, maps, and the arithmetic of each number.
+    Of a model: every head of every layer, as lines, maps, and the arithmetic of each number. With --view generate it
+    shows text generation (40 tokens by default): the token distribution of each step, and what comes if you choose
+    another token. The options for generation, sampling and beam search belong to that view.
 
-    Serves a web page on this machine until Ctrl-C, or writes it as one HTML file. With --view generate it shows text
-    generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
-    The options for generation, sampling and beam search belong to that view.
+    Without a text, it shows what there is at the path: a run (training curves, report, errors, and the attention of its
+    best model in the rows with the highest loss), a folder of runs (a table to search, sort and group, with the curves
+    of those you select), a study or a search, a data file, JSON that `--json` printed, or a store of documents, which
+    answers questions; with the file of a recording, what the codes of an audio codec say of it.
 
-    Of an audio codec, with the file of a recording, it shows what its codes say of it, to hear and see.
+    Serves a web page on this machine until Ctrl-C, or writes it as one HTML file.
 
-    Of a store of documents, it is a page that answers questions, and shows why; --reader reads the passages.
-
-    Without a text, it shows what there is at the path:
-
-    a run: training curves, report, errors, and the attention of its best model in the rows with the highest loss; it
-    is evaluated first where it was not;
-
-    a folder of runs: a table of all, to search, sort and group, with the curves of those you select;
-
-    a study or a search: its report;  a data file: the page of `data inspect`;  JSON that `--json` printed: its page.
+    Examples:
+      glassformer look MODEL 'time flies like an arrow' 'fruit flies like a banana'
+      # the lens alone, in a file to send
+      glassformer look MODEL 'The capital of France is' --views lens --html lens.html
+      # a text as the model writes it
+      glassformer look MODEL 'Once upon a time' --view generate --temperature 0.8
+      # a training, all trainings, a data file
+      glassformer look runs/mood
+      glassformer look runs
+      glassformer look rows.csv
     """
     if (place := place_of(path, texts or [])) is not None:
         imported(place.shown_by)(path, texts or [], page, loading, json=json)

@@ -28,6 +28,10 @@ def sizes(
 
     Every size is computed from the network that the model's config describes, without weights; `glassformer info NAME`
     shows its modules.
+
+    Examples:
+      glassformer sizes
+      glassformer sizes llama gpt2
     """
     if notes:
         with spinner("computing sizes"):

@@ -32,12 +32,9 @@ def train(files: Files, *, options: NgramOptions, json: Json = False) -> None:
     Each text, a line or a row, is between <s> and </s>. Memory for counting is bounded.
 
     Examples:
-
-    [cyan]glassformer ngram train talks.txt --order 4 --output talks.arpa[/]
-
-    [cyan]glassformer ngram train train.csv --column text=transcript --for-speech --output words.ngram[/]
-
-    [cyan]glassformer ngram train talks.txt --tokenizer whisper-tiny --order 5 --output tokens.ngram[/]
+      glassformer ngram train talks.txt --order 4 --output talks.arpa
+      glassformer ngram train train.csv --column text=transcript --for-speech --output words.ngram
+      glassformer ngram train talks.txt --tokenizer whisper-tiny --order 5 --output tokens.ngram
     """
     from glassformer.ngram.corpus import train_on_files
 
@@ -52,8 +49,7 @@ def perplexity(model: ModelFile, files: Files, *, options: WordOptions, json: Js
     """Measure how well an n-gram model predicts texts: perplexity, with and without unknown words.
 
     Example:
-
-    [cyan]glassformer ngram perplexity talks.arpa unseen.txt[/]
+      glassformer ngram perplexity talks.arpa unseen.txt
     """
     from glassformer.ngram.corpus import perplexity_of_files
 
@@ -67,8 +63,7 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
     """Make an n-gram model smaller by entropy pruning, or convert it with --threshold 0.
 
     Example:
-
-    [cyan]glassformer ngram prune talks.arpa --threshold 1e-7 --output small.ngram[/]
+      glassformer ngram prune talks.arpa --threshold 1e-7 --output small.ngram
     """
     from glassformer.ngram.corpus import prune_file
 
@@ -84,8 +79,7 @@ def tune(language_model: ModelFile, *, options: TuningOptions, reading: ReadingO
     --rescore, one search serves all pairs. Evaluate the chosen pair on recordings that were not used here.
 
     Example:
-
-    [cyan]glassformer ngram tune words.ngram --model openai/whisper-tiny.en --data validation.csv --column audio=file[/]
+      glassformer ngram tune words.ngram --model openai/whisper-tiny.en --data validation.csv --column audio=file
     """
     from glassformer.tasks.transcribe.tuning import tune_on_recordings
 

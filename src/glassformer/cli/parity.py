@@ -28,8 +28,7 @@ def parity(
     Exit code 0: equal within the tolerances. 1: they differ, and the first stage that does is named.
 
     Example:
-
-    [cyan]glassformer parity ./all-MiniLM-L6-v2[/]
+      glassformer parity ./all-MiniLM-L6-v2
     """
     with spinner("comparing with transformers, in fp32 and fp64", logged=20):
         from glassformer.evaluation.parity import compare_folder

@@ -69,22 +69,14 @@ def predict(
     JSON line per text, written as soon as it is predicted; --resume continues an interrupted run.
 
     Examples:
-
-    [cyan]glassformer predict classify MODEL 'so glad to see you' --all-scores[/]
-
-    [cyan]glassformer predict tag MODEL 'Jeff Dean works at Google in California.'[/]
-
-    [cyan]glassformer predict fill MODEL 'Time [MASK] like an arrow.' --target flies --target goes[/]
-
-    [cyan]glassformer predict answer MODEL 'Who wrote Emma?' 'Emma is a novel by Jane Austen.'[/]
-
-    [cyan]glassformer predict table-question-answering MODEL 'which city had the games in 1900?' games.csv[/]
-
-    [cyan]glassformer predict passage-reading MODEL 'Who wrote Emma?' passages.json[/]
-
-    [cyan]glassformer predict summarise MODEL articles.csv --column text=body --output summaries.jsonl[/]
-
-    [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
+      glassformer predict classify MODEL 'so glad to see you' --all-scores
+      glassformer predict tag MODEL 'Jeff Dean works at Google in California.'
+      glassformer predict fill MODEL 'Time [MASK] like an arrow.' --target flies --target goes
+      glassformer predict answer MODEL 'Who wrote Emma?' 'Emma is a novel by Jane Austen.'
+      glassformer predict table-question-answering MODEL 'which city had the games in 1900?' games.csv
+      glassformer predict passage-reading MODEL 'Who wrote Emma?' passages.json
+      glassformer predict summarise MODEL articles.csv --column text=body --output summaries.jsonl
+      glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt
     """
     with spinner("starting"):
         from glassformer.tasks import pipeline

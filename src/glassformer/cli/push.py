@@ -28,10 +28,8 @@ def push(folder: Folder, name: Name, *, options: UploadOptions, json: Json = Fal
     to this machine alone.
 
     Examples:
-
-    [cyan]glassformer push runs/mood me/mood --dry-run[/]
-
-    [cyan]glassformer push runs/mood me/mood --private[/]
+      glassformer push runs/mood me/mood --dry-run
+      glassformer push runs/mood me/mood --private
     """
     from glassformer.hub.push import files_to_push, push_model
 

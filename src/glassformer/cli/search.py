@@ -45,10 +45,8 @@ def search(
     trials.json and best.yaml, the configuration of the best trial.
 
     Examples:
-
-    [cyan]glassformer search mood.yaml --trials 20[/]
-
-    [cyan]glassformer train runs/search/best.yaml --output runs/best[/]
+      glassformer search mood.yaml --trials 20
+      glassformer train runs/search/best.yaml --output runs/best
     """
     with spinner("starting"):
         from glassformer.runs.folder import read_config

@@ -42,12 +42,10 @@ def shrink(
     --within all of them.
 
     Examples:
-
-    [cyan]glassformer shrink runs/mood --to half,int8 --output runs/mood-small[/]
-
-    [cyan]glassformer shrink MODEL --task classify --data test.csv --to int8 --max-drop 0.5[/]
-
-    [cyan]glassformer shrink runs/mood --under 25MB[/]  the best variant that fits
+      glassformer shrink runs/mood --to half,int8 --output runs/mood-small
+      glassformer shrink MODEL --task classify --data test.csv --to int8 --max-drop 0.5
+      # the best variant that fits
+      glassformer shrink runs/mood --under 25MB
     """
     with spinner("starting"):
         from glassformer.studies.shrink import shrink as shrink_model

@@ -43,10 +43,9 @@ def similar(
     Of 3 to 12 texts, a table of the similarity of each to each; of more, those nearest to the first (semantic search).
 
     Examples:
-
-    [cyan]glassformer similar MODEL 'a man plays guitar' 'someone plays an instrument'[/]
-
-    [cyan]glassformer similar MODEL 'a query' sentences.txt --top 5[/]  the lines nearest to a query
+      glassformer similar MODEL 'a man plays guitar' 'someone plays an instrument'
+      # the lines nearest to a query
+      glassformer similar MODEL 'a query' sentences.txt --top 5
     """
     from glassformer.data.texts import read_texts
 

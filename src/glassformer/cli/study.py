@@ -47,12 +47,12 @@ def study(
     The same command resumes; nothing finished is repeated.
 
     Examples:
-
-    [cyan]glassformer study examples/transfer.yaml --plan[/]  the trainings, before they start
-
-    [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means over three random seeds
-
-    [cyan]glassformer study examples/homework.yaml[/]  does fine-tuning help, does a language model?
+      # the trainings, before they start
+      glassformer study examples/transfer.yaml --plan
+      # means over three random seeds
+      glassformer study examples/transfer.yaml --seeds 0,1,2
+      # does fine-tuning help, does a language model?
+      glassformer study examples/homework.yaml
     """
     with spinner("starting"):
         from glassformer.runs.folder import read_config

@@ -31,12 +31,9 @@ def train(files: Files, *, options: TokenizerOptions, json: Json = False) -> Non
     Glassformer and Hugging Face transformers both load the folder.
 
     Examples:
-
-    [cyan]glassformer tokenizer train corpus.txt --kind byte-bpe --size 8000 --output my-tokenizer[/]
-
-    [cyan]glassformer tokenizer train train.csv --column text=body --kind wordpiece --lower --output my-tokenizer[/]
-
-    [cyan]glassformer tokenizer train reports.jsonl --like MODEL --size 30000 --output my-tokenizer[/]
+      glassformer tokenizer train corpus.txt --kind byte-bpe --size 8000 --output my-tokenizer
+      glassformer tokenizer train train.csv --column text=body --kind wordpiece --lower --output my-tokenizer
+      glassformer tokenizer train reports.jsonl --like MODEL --size 30000 --output my-tokenizer
     """
     from glassformer.text.corpus import train_on_files
 
@@ -52,12 +49,9 @@ def check(model: ModelName, files: Files, *, options: CheckOptions, json: Json =
     """Check how a tokenizer suits texts: compression, unknown tokens, words that fall into pieces, white space.
 
     Examples:
-
-    [cyan]glassformer tokenizer check MODEL corpus.txt[/]
-
-    [cyan]glassformer tokenizer check my-tokenizer code.jsonl --words python --against MODEL[/]
-
-    [cyan]glassformer tokenizer check MODEL train.csv --column text=body --stem english --json[/]
+      glassformer tokenizer check MODEL corpus.txt
+      glassformer tokenizer check my-tokenizer code.jsonl --words python --against MODEL
+      glassformer tokenizer check MODEL train.csv --column text=body --stem english --json
     """
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
@@ -73,7 +67,12 @@ def tokens(
     text: Annotated[str, typer.Argument(help="Text, in quotes, or a text file; - reads standard input.")],
     json: Json = False,
 ) -> None:
-    """Tokenize a text, step by step: normalisation, words, subwords, special tokens, ids, character offsets."""
+    """Tokenize a text, step by step: normalisation, words, subwords, special tokens, ids, character offsets.
+
+    Examples:
+      glassformer tokens MODEL 'fruit flies like a banana'
+      echo 'fruit flies' | glassformer tokens MODEL - --json
+    """
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
 

@@ -55,20 +55,20 @@ def train(
     Exit codes: 0 done · 2 an error to correct · 3 the loss is NaN or infinite · 75 interrupted and saved
 
     Examples:
-
-    [cyan]glassformer train -t classify -m MODEL -d mood.csv -v 0.1 -o runs/mood[/]  a tenth held out for validation
-
-    [cyan]glassformer train -t classify --method naive-bayes -d mood.csv -o runs/mood[/]  a method of few labels
-
-    [cyan]glassformer train mood.yaml --set training.warmup=100[/]  the configuration with another warm-up
-
-    [cyan]glassformer train runs/mood/config.yaml --output runs/again[/]  the same run once more
-
-    [cyan]glassformer train mood.yaml --seeds 3[/]  three random seeds: mean and standard deviation of the metrics
-
-    [cyan]glassformer train examples/guitar-own.yaml --data recordings/[/]  several runs of one configuration
-
-    [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  data-parallel training in two processes
+      # a tenth held out for validation
+      glassformer train -t classify -m MODEL -d mood.csv -v 0.1 -o runs/mood
+      # a method of few labels
+      glassformer train -t classify --method naive-bayes -d mood.csv -o runs/mood
+      # the configuration with another warm-up
+      glassformer train mood.yaml --set training.warmup=100
+      # the same run once more
+      glassformer train runs/mood/config.yaml --output runs/again
+      # three random seeds: mean and standard deviation of the metrics
+      glassformer train mood.yaml --seeds 3
+      # several runs of one configuration
+      glassformer train examples/guitar-own.yaml --data recordings/
+      # data-parallel training in two processes
+      torchrun --nproc-per-node 2 -m glassformer train mood.yaml
     """
     with spinner("starting"):
         from glassformer.runs.config import ONLY, config_yaml, configured_runs, only_run

@@ -54,14 +54,10 @@ def transcribe(
     where it was, and finished recordings are left alone.
 
     Examples:
-
-    [cyan]glassformer transcribe openai/whisper-base lecture.mp3[/]
-
-    [cyan]glassformer transcribe openai/whisper-base lectures/ --format srt --format txt --output subtitles[/]
-
-    [cyan]glassformer transcribe openai/whisper-base talk.mp4 --language de --words --json[/]
-
-    [cyan]arecord -f S16_LE -r 16000 | glassformer transcribe openai/whisper-base - --follow[/]
+      glassformer transcribe openai/whisper-base lecture.mp3
+      glassformer transcribe openai/whisper-base lectures/ --format srt --format txt --output subtitles
+      glassformer transcribe openai/whisper-base talk.mp4 --language de --words --json
+      arecord -f S16_LE -r 16000 | glassformer transcribe openai/whisper-base - --follow
     """
     if follow != (files == ["-"]):
         raise ConfigError("--follow transcribes standard input: glassformer transcribe MODEL - --follow")

@@ -23,6 +23,11 @@ def guitar(
     """Tour of sound: a guitar riff, its pedals named, as audio codes and sound again, overdriven, and continued.
 
     A page lets you hear and see it.
+
+    Examples:
+      glassformer guitar
+      # your own recordings, as a file to send
+      glassformer guitar --recordings recordings/ --html riff.html
     """
     if serving.html is not None:
         check_html_path(serving.html)
