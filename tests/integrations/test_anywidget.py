@@ -255,6 +255,31 @@ def test_a_text_being_written_is_saved_as_its_tokens_and_their_alternatives(tmp_
     look.close()
 
 
+@pytest.mark.parametrize("options", [{"max_new_tokens": 3}, {"max_new_tokens": 3, "do_sample": True}])
+def test_the_page_of_a_text_shows_what_was_written_for_its_picture(tmp_path: Path, options: dict[str, Any]) -> None:
+    folder = make_folder(tmp_path, "gpt2", task="text-generation")
+    word_tokenizer().save(str(folder / "tokenizer.json"))
+    look = Look(SessionRuns(load(folder).session_factory()), [TEXT], InitialView(view="generate", options=options))
+    page = look.live_page()
+    page.still()
+    stored, node = look._write()
+    notebook = Notebook(page)
+
+    def write(**changed: Any) -> list[dict[str, Any]]:
+        status, _, content = notebook.ask("/api/write", {"prompt": TEXT, "options": {**options, **changed}})
+        assert status == 200
+        return [json.loads(line) for line in content.splitlines()]
+
+    first, *steps, last = write()
+    assert first["trace"]["id"] == stored.id and last["ready"]["answers"][0]["node"] == node
+    assert len(steps) == 3 and all("step" in each for each in steps)
+    assert write()[0]["trace"]["id"] != stored.id, "pressed again: another text, where it is drawn at random"
+    look._generated = None
+    page.still()
+    assert write(max_new_tokens=2)[0]["trace"]["id"] != look._write()[0].id, "a text of other options was shown"
+    look.close()
+
+
 @pytest.mark.parametrize("view", ["lens", "attribution", "route", "architecture", "quantisation", "masks"])
 def test_a_view_is_saved_as_what_it_shows(view: str, tmp_path: Path) -> None:
     folder = make_folder(tmp_path, "bert", task="text-classification")

@@ -265,8 +265,7 @@ def _begin(
     if modality is not None and prompt != default_text:
         # The prompt of such a model is the path of a file: a page must not be able to read any file of this machine.
         raise DataError(f"this page listens to one {modality}; for another, run glassformer look with its file")
-    stored = traces.begin(prompt, wanted.options)
-    return stored, traces.write(stored)
+    return traces.begin_writing(prompt, wanted.options)
 
 
 def _branch(traces: TraceStore, fields: dict[str, Any]) -> tuple[StoredTrace, TraceJob]:

@@ -348,9 +348,8 @@ class Look(LocalPage, InNotebook):
     def _write(self) -> tuple[StoredTrace, int]:
         """Generate as `start` says, once; gives the trace and the last node of the best text."""
         if self._generated is None:
-            stored = self.explorer.traces.begin(self.texts[0], self.start.options or {})
-            stored.result = stored.trace.write(stored.options)
-            best = stored.result.answers
+            stored = self.explorer.traces.write_opening(self.texts[0], self.start.options or {})
+            best = stored.result.answers if stored.result else ()
             self._generated = stored, best[0].node if best else 0
         return self._generated
 

@@ -143,8 +143,33 @@ class TraceStore:
         self.make = make
         self.max_stored = max_stored
         self._stored: OrderedDict[str, StoredTrace] = OrderedDict()  # least recently used first
+        self._opening: tuple[str, dict[str, Any], StoredTrace, TraceJob] | None = None
         self._lock = threading.Lock()
         self._jobs = Jobs()
+
+    def write_opening(self, prompt: str, options: Mapping[str, Any]) -> StoredTrace:
+        """Generate the text that a page opens with, before the page asks for it; waits for its end.
+
+        Raises: as `begin`.
+        """
+        stored = self.begin(prompt, options)
+        job = self.write(stored)
+        job.result()
+        self._opening = prompt, dict(options), stored, job
+        return stored
+
+    def begin_writing(self, prompt: str, options: Mapping[str, Any]) -> tuple[StoredTrace, TraceJob]:
+        """Start generation in a new trace; the first request for the text that a page opens with gets that one.
+
+        Raises: as `begin` and `write`.
+        """
+        with self._lock:
+            opening = self._opening
+            if opening is not None and opening[:2] == (prompt, options) and opening[2].id in self._stored:
+                self._opening = None
+                return opening[2:]
+        stored = self.begin(prompt, options)
+        return stored, self.write(stored)
 
     def begin(self, prompt: str, options: Mapping[str, Any]) -> StoredTrace:
         """Add a new trace with only its prompt.
