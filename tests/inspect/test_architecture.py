@@ -19,12 +19,13 @@ from glassformer.inspect import Session, ram
 from glassformer.inspect.architecture import (
     BARS,
     TILES,
-    ModelArchitecture,
+    ModelWeight,
     ModulePart,
     _parts,
     _read,
     _zeros,
     architecture,
+    weight_numbers,
     weights_of,
 )
 from tests.inspect.passes import KINDS, network_of, reading_of, session_of
@@ -85,7 +86,7 @@ def test_each_side_of_an_encoder_decoder_counts_its_own_tokens() -> None:
     assert min(other.values()) < root.activations < max(other.values())
 
 
-def loops(weight: Tensor, found: ModelArchitecture) -> None:
+def loops(weight: Tensor, found: ModelWeight) -> None:
     """Compare with plain loops over the numbers of a weight."""
     w = found.weight
     matrix = weight.detach().double().reshape(len(weight), -1) if weight.dim() > 1 else weight.detach().double()[None]
@@ -113,9 +114,10 @@ def test_a_pruned_model_tells_its_zeros() -> None:
     assert not dense.has_zeros and "zeros" not in dense.finding and "zeros" not in dense.tables()[0].headings
     weights = prunable_weights(network)
     apply_masks(weights, sparsity_masks(magnitude_scores(weights), 0.75))
-    found = architecture(session, parameter=NAME)
-    loops(network.get_parameter(NAME), found)
-    assert float(found.zero_tiles.mean()) == pytest.approx(found.weight.zeros / found.weight.count)
+    tiles = weight_numbers(session, parameter=NAME)
+    loops(network.get_parameter(NAME), tiles)
+    assert float(tiles.zero_tiles.mean()) == pytest.approx(tiles.weight.zeros / tiles.weight.count)
+    found = architecture(session)  # of the same session, whose weights have changed
     every = {name: (int((x == 0).sum()), x.numel()) for name, x in network.named_parameters()}
     for part in found.parts:
         below = [x for name, x in every.items() if _is_below(part.path, name)]
@@ -142,10 +144,12 @@ def test_zeros_of_tied_and_stored_weights_are_counted_once(kind: str) -> None:
         weight[::2] = 0
     if kind == "bert":
         quantise_network(network, Scheme(8))
-    found = architecture(session, parameter=layer)
-    zeros = _zeros(network)
+    steps: list[tuple[int, int]] = []
+    found = architecture(session, progress=lambda done, of: steps.append((done, of)))
+    zeros, own = _zeros(network), weight_numbers(session, parameter=layer).weight
+    assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1)) and steps[-1][0] == len(weights_of(network))
     assert found.parts[0].parameters == sum(of for _, of in zeros.values())
-    assert zeros[layer] == (found.weight.zeros, weight.numel()) and found.weight.zeros >= weight.numel() // 2
+    assert zeros[layer] == (own.zeros, weight.numel()) and own.zeros >= weight.numel() // 2
     tied = [part for part in found.parts if part.weights and not part.parameters]
     assert len(tied) == (kind == "gpt2") and all(part.zeros is None for part in tied)
 
@@ -153,7 +157,7 @@ def test_zeros_of_tied_and_stored_weights_are_counted_once(kind: str) -> None:
 @pytest.mark.parametrize("name", [NAME, "embed.tokens.weight", "blocks.0.attn.qkv.bias"])
 def test_a_weight_by_plain_loops(name: str) -> None:
     session = session_of("bert")
-    loops(session.network.get_parameter(name), architecture(session, parameter=name))
+    loops(session.network.get_parameter(name), weight_numbers(session, parameter=name))
 
 
 @pytest.mark.parametrize("shape", [(300, 130), (1, 1), (500,), (130, 3, 50)])
@@ -162,13 +166,13 @@ def test_weights_larger_than_the_tiles(shape: tuple[int, ...], monkeypatch: pyte
     weight = nn.Parameter(torch.randn(*shape, generator=torch.Generator().manual_seed(0)))
     steps: list[tuple[int, int]] = []
     numbers, tiles, zeros = _read("w", weight, lambda done, of: steps.append((done, of)))
-    loops(weight, ModelArchitecture("Net", "1 token", [], numbers, tiles.numpy(), zeros.numpy()))
+    loops(weight, ModelWeight(numbers, tiles.numpy(), zeros.numpy()))
     assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))
 
 
 def test_a_histogram_by_plain_loops() -> None:
     session = session_of("bert")
-    w = architecture(session, parameter=NAME).weight
+    w = weight_numbers(session, parameter=NAME).weight
     counts = [0] * BARS
     for x in session.network.get_parameter(NAME).detach().double().flatten().tolist():
         counts[min(int((x - w.least) / (w.most - w.least) * BARS), BARS - 1)] += 1
@@ -188,11 +192,11 @@ def test_levels_are_shown_as_the_numbers_they_stand_for(bits: int) -> None:
     }
     found = architecture(session)
     assert NAME in stored and stored.keys() <= weights_of(session.network).keys()
-    assert found.parts[0].parameters == whole and found.weight.stored == f"int{bits}"
+    assert found.parts[0].parameters == whole and weight_numbers(session).weight.stored == f"int{bits}"
     names = {name for part in found.parts for weight in part.weights for name in unfolded(part, weight)}
     assert stored.keys() <= names
     for name in (NAME, next(iter(stored))):
-        loops(stored[name].weight, architecture(session, parameter=name))
+        loops(stored[name].weight, weight_numbers(session, parameter=name))
 
 
 def test_factors_of_a_smoothed_layer_are_part_of_its_weight() -> None:
@@ -201,7 +205,7 @@ def test_factors_of_a_smoothed_layer_are_part_of_its_weight() -> None:
     layer = session.network.get_submodule(NAME.removesuffix(".weight"))
     assert isinstance(layer, QuantisedLinear)
     layer.input_factors = torch.linspace(0.5, 2.0, layer.in_features)
-    loops(layer.weight, architecture(session, parameter=NAME))
+    loops(layer.weight, weight_numbers(session, parameter=NAME))
 
 
 def test_a_pruned_weight_and_one_that_broke() -> None:
@@ -209,19 +213,19 @@ def test_a_pruned_weight_and_one_that_broke() -> None:
     weight = session.network.get_parameter(NAME)
     with torch.no_grad():
         weight[::2] = 0
-    pruned = architecture(session, parameter=NAME)
+    pruned = weight_numbers(session, parameter=NAME)
     loops(weight, pruned)
     assert pruned.weight.zeros == weight.numel() // 2
     with torch.no_grad():
         weight[0, 0], weight[1, 0] = float("nan"), float("inf")
-    broken = architecture(session, parameter=NAME)
+    broken = weight_numbers(session, parameter=NAME)
     finite = weight[weight.isfinite()].detach().double()
     assert broken.weight.bad == 2 and sum(broken.weight.counts) == finite.numel() == broken.weight.count - 2
     assert broken.weight.mean == pytest.approx(float(finite.mean()), abs=1e-7)
     assert math.isnan(broken.tiles[0, 0]) and not math.isfinite(broken.tiles[1, 0])
     with torch.no_grad():
         weight.fill_(float("nan"))
-    lost = architecture(session, parameter=NAME)
+    lost = weight_numbers(session, parameter=NAME)
     assert math.isnan(lost.weight.mean) and lost.weight.bad == lost.weight.count and sum(lost.weight.counts) == 0
     assert lost.to_dict()["weight"]["mean"] is None
 
@@ -230,7 +234,7 @@ def test_one_number_everywhere() -> None:
     session = session_of("bert")
     with torch.no_grad():
         session.network.get_parameter("embed.norm.weight").fill_(1.0)
-    w = architecture(session, parameter="embed.norm.weight").weight
+    w = weight_numbers(session, parameter="embed.norm.weight").weight
     assert (w.mean, w.std, w.least, w.most) == (1.0, 0.0, 1.0, 1.0) and w.edges[0] < 1.0 < w.edges[-1]
     assert w.counts[BARS // 2] == w.count
 
@@ -244,18 +248,25 @@ def test_tied_weights_are_one() -> None:
     assert all(names[part.weights[0]] is session.network.get_parameter("embed.tokens.weight") for part in tied)
 
 
+def test_a_weight_is_read_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of("bert")
+    monkeypatch.setattr("glassformer.inspect.architecture._zeros", None)  # counting the zeros of all fails
+    assert weight_numbers(session, parameter=NAME).weight.name == NAME
+    with pytest.raises(TypeError):
+        architecture(session)
+
+
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match=r"no weight is named 'blocks\.1\.ffn\.upp\.weight'.*blocks\.1\.ffn\.up"):
-        architecture(session_of("bert"), parameter="blocks.1.ffn.upp.weight")
+        weight_numbers(session_of("bert"), parameter="blocks.1.ffn.upp.weight")
 
 
 def test_it_as_tables() -> None:
-    found = architecture(session_of("bert"), parameter=NAME)
-    words = str(found)
-    assert (
-        found.finding in words and "blocks.0-2  ×3, each" in words and NAME in words and "standard deviation" in words
-    )
-    (chart,) = found.charts()
-    assert sum(chart.lines[0].y) == found.weight.count
+    session = session_of("bert")
+    found, own = architecture(session), weight_numbers(session, parameter=NAME)
+    assert found.finding in str(found) and "blocks.0-2  ×3, each" in str(found)
+    assert NAME in str(own) and "standard deviation" in str(own)
+    (chart,) = own.charts()
+    assert sum(chart.lines[0].y) == own.weight.count
     data = found.to_dict()
     assert data["kind"] == "architecture" and data["finding"] == found.finding

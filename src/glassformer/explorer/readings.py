@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.core.quantised import count_weights
 from glassformer.errors import UnsupportedError
 from glassformer.explorer.binary_frames import encode
-from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
+from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema, parse_query
 from glassformer.inspect.attribution.attribute import AttributionOptions
 from glassformer.inspect.attribution.attribution import Attribution
@@ -75,11 +75,11 @@ def default_readings(session: Session, *, wanted: str | None, has: Collection[st
         wanted: the view that the page opens with
         has: the views that the page holds already
     """
-    asked = [name for name in tabs() if name in VIEWS and name not in OF_HEAD and name not in has]
+    asked = [name for name in (*tabs(), *OF_A_TAB) if name in VIEWS and name not in OF_HEAD and name not in has]
     readings = []
     for name in asked:
         view = VIEWS[name]
-        if view.by_default and (view.quick or name == wanted):
+        if view.by_default and (view.quick or OF_A_TAB.get(name, name) == wanted):
             readings.append(read(session, name, view.request()))
         elif view.by_default and view.passes is not None and _is_quick(session, name):
             with suppress(UnsupportedError):  # a route needs one stack of blocks

@@ -21,7 +21,6 @@ from torch import Tensor
 from glassformer.errors import ConfigError, nearest
 from glassformer.explorer.binary_frames import as_frame_array, encode
 from glassformer.explorer.requests import (
-    ArchitectureRequest,
     AskRequest,
     ContextsRequest,
     DifferenceRequest,
@@ -42,6 +41,7 @@ from glassformer.explorer.requests import (
     SimilarityRequest,
     SweepRequest,
     TileRequest,
+    WeightRequest,
     WithoutRequest,
 )
 from glassformer.files import safe_repr
@@ -162,7 +162,10 @@ VIEWS: Registry[View] = Registry(
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
         "architecture": View(
-            request=ArchitectureRequest, answer="glassformer.inspect.architecture:architecture", passes=0.05
+            request=EmptyRequest, answer="glassformer.inspect.architecture:architecture", passes=0.05
+        ),
+        "weight": View(
+            request=WeightRequest, answer="glassformer.inspect.architecture:weight_numbers", passes=0.05
         ),
         "route": View(request=RouteRequest, answer="glassformer.inspect.route:route", passes=4),
         "masks": View(request=MasksRequest, answer="glassformer.explorer.patterns:masks", quick=True),
@@ -208,6 +211,10 @@ TABS: dict[str, Tab] = {
     "architecture": Tab(),
 }
 """Name → tab, in their order; web/src/views/NAME.tsx draws it."""
+
+
+OF_A_TAB = {"sweep": "patch", "weight": "architecture"}
+"""View → the tab that shows it, where that has another name."""
 
 
 def tabs() -> dict[str, Tab]:

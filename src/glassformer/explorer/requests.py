@@ -223,8 +223,8 @@ class DistributionRequest(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchitectureRequest(Schema):
-    """The modules of the model, and one weight."""
+class WeightRequest(Schema):
+    """The numbers of one weight of the model."""
 
     parameter: Annotated[
         str | None, Doc("Name of the weight, as `blocks.0.ffn.up.weight`. Default: q, k and v of the first block.")

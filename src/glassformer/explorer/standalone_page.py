@@ -33,7 +33,7 @@ from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import OF_HEAD, default_readings, quick_readings, read
-from glassformer.explorer.registry import VIEWS, Reading, frame_of
+from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, frame_of
 from glassformer.explorer.requests import WithoutRequest
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.tour import tell
@@ -116,9 +116,6 @@ CAP_BYTES = 25_000_000
 """Maximum size of the exact layers in the file by default: compressed, in base64."""
 VIEWS_OF_A_LAYER = ("head", "matrix", "neuron")
 """Views that compute with the exact numbers of one layer."""
-
-OF_A_TAB = {"sweep": "patch"}
-"""View → the tab that shows it, where that has another name."""
 
 MAX_LISTED_TOKENS = 256
 """Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""

@@ -1,8 +1,10 @@
 """Architecture of a model: its tree of modules with repeats folded, and one weight of it as tiles and a histogram.
 
     architecture(session)                                     the tree: shapes, parameters, bytes, FLOPs of this text
-    architecture(session, parameter="blocks.0.attn.qkv.weight").weight
+    weight_numbers(session, parameter="blocks.0.attn.qkv.weight")
         rows of W, averaged to at most 128 × 128 tiles        mean, standard deviation, share of zeros, histogram
+
+They are two reports, since the tree counts the zeros of all weights, and a weight reads one.
 
 A weight that is stored as levels of 8 or 4 bits is shown by the numbers that they stand for.
 """
@@ -41,7 +43,7 @@ SOME_ZEROS, MANY_ZEROS = 0.01, 0.25
 BLOCK = 1 << 22
 """Numbers of a weight that are read at a time: 16 MB in float32."""
 
-ARCHITECTURE_KEYS = ("model", "texts", "finding", "parts", "weight", "tiles", "zero_tiles")
+ARCHITECTURE_KEYS, WEIGHT_KEYS = ("model", "texts", "finding", "parts"), ("weight", "tiles", "zero_tiles")
 Stored: TypeAlias = nn.Parameter | QuantisedLinear | StoredLevels
 """Where a weight is: a tensor, or levels; of a quantised layer with the factors that its inputs are divided by."""
 
@@ -104,22 +106,16 @@ class WeightNumbers(Record):
 
 @dataclass(frozen=True, repr=False)
 class ModelArchitecture(Report, kind="architecture", keys=ARCHITECTURE_KEYS):
-    """The modules of a model, and a weight of it.
+    """The modules of a model.
 
     model: class of the network
     texts: of what FLOPs and activations are counted: `18 tokens`, `17 source and 18 target tokens`
     parts: the tree, from the root down
-    weight: what the numbers of the chosen weight are
-    tiles: its means, row by row; NaN where a number of them is. [≤ 128, ≤ 128]
-    zero_tiles: the share of each tile that is exactly 0. [≤ 128, ≤ 128]
     """
 
     model: str
     texts: str
     parts: list[ModulePart]
-    weight: WeightNumbers
-    tiles: np.ndarray
-    zero_tiles: np.ndarray
 
     @property
     def finding(self) -> str:
@@ -168,6 +164,25 @@ class ModelArchitecture(Report, kind="architecture", keys=ARCHITECTURE_KEYS):
             ]
             for part in self.parts
         ]
+        columns = ["module", "shape", "parameters", "weights", "activations", "FLOPs"]
+        columns += ["zeros"] if self.has_zeros else []
+        return [Table(columns, rows, left=2)]
+
+
+@dataclass(frozen=True, repr=False)
+class ModelWeight(Report, kind="weight", keys=WEIGHT_KEYS):
+    """A weight of a model.
+
+    weight: what its numbers are
+    tiles: their means, row by row; NaN where a number of them is. [≤ 128, ≤ 128]
+    zero_tiles: the share of each tile that is exactly 0. [≤ 128, ≤ 128]
+    """
+
+    weight: WeightNumbers
+    tiles: np.ndarray
+    zero_tiles: np.ndarray
+
+    def tables(self) -> list[Table]:
         w = self.weight
         facts = [
             ["mean", number(w.mean)],
@@ -177,10 +192,7 @@ class ModelArchitecture(Report, kind="architecture", keys=ARCHITECTURE_KEYS):
             ["zeros", f"{w.zeros:,} of {w.count:,} ({w.zeros / w.count:.1%})"],
         ]
         facts += [["NaN or infinite", f"{w.bad:,}"]] if w.bad else []
-        columns = ["module", "shape", "parameters", "weights", "activations", "FLOPs"]
-        columns += ["zeros"] if self.has_zeros else []
-        shape = " × ".join(map(str, w.shape))
-        return [Table(columns, rows, left=2), Table([w.name, f"{shape}, {w.stored}"], facts, left=1)]
+        return [Table([w.name, f"{' × '.join(map(str, w.shape))}, {w.stored}"], facts, left=1)]
 
     def charts(self) -> Sequence[Series]:
         w = self.weight
@@ -188,30 +200,45 @@ class ModelArchitecture(Report, kind="architecture", keys=ARCHITECTURE_KEYS):
         return [Series(title=f"Numbers of {w.name}", x_label="number", y_label="how many", lines=[line])]
 
 
-def architecture(
+def architecture(session: Session, *, progress: Progress = lambda done, of: None) -> ModelArchitecture:
+    """The modules of a model, with what they cost for the text of a session.
+
+    Args:
+        progress: called while the zeros of the weights are counted, with the number of weights done and of all
+    Raises: UnsupportedError: the network has no weights.
+    """
+    network = session.network
+    _own_weights(network)
+    lengths = {name: len(tokens) for name, tokens in session.streams.items()}
+    source = lengths.get("source") if "target" in lengths else None
+    tokens = max(lengths.values()) if source is None else lengths["target"]
+    texts = f"{tokens:,} tokens" if source is None else f"{source:,} source and {tokens:,} target tokens"
+    return ModelArchitecture(type(network).__name__, texts, _parts(network, tokens, source, progress))
+
+
+def weight_numbers(
     session: Session, *, parameter: str | None = None, progress: Progress = lambda done, of: None
-) -> ModelArchitecture:
-    """The modules of a model with what they cost for the text of a session, and one weight.
+) -> ModelWeight:
+    """The numbers of one weight of a model.
 
     Args:
         parameter: name of the weight, as in `named_parameters()`; None: that of q, k and v in the first block
         progress: called while the weight is read, with the number of its blocks done and of all
     Raises: ConfigError: no such weight. UnsupportedError: the network has none.
     """
-    network = session.network
-    stored = weights_of(network)
-    if not stored:
-        raise UnsupportedError(f"{type(network).__name__} has no weights of its own: another engine runs it")
+    stored = _own_weights(session.network)
     if parameter is not None and parameter not in stored:
         raise ConfigError(f"no weight is named {safe_repr(parameter)}{nearest(parameter, stored)}")
-    lengths = {name: len(tokens) for name, tokens in session.streams.items()}
-    source = lengths.get("source") if "target" in lengths else None
-    tokens = max(lengths.values()) if source is None else lengths["target"]
-    texts = f"{tokens:,} tokens" if source is None else f"{source:,} source and {tokens:,} target tokens"
     name = parameter or next((name for name in stored if name.endswith(".qkv.weight")), next(iter(stored)))
     numbers, tiles, zeros = _read(name, stored[name], progress)
-    parts = _parts(network, tokens, source)
-    return ModelArchitecture(type(network).__name__, texts, parts, numbers, tiles.numpy(), zeros.numpy())
+    return ModelWeight(numbers, tiles.numpy(), zeros.numpy())
+
+
+def _own_weights(network: nn.Module) -> dict[str, Stored]:
+    """The weights of a network by name. Raises: UnsupportedError: it has none."""
+    if stored := weights_of(network):
+        return stored
+    raise UnsupportedError(f"{type(network).__name__} has no weights of its own: another engine runs it")
 
 
 def weights_of(network: nn.Module) -> dict[str, Stored]:
@@ -227,9 +254,11 @@ def weights_of(network: nn.Module) -> dict[str, Stored]:
     return weights
 
 
-def _parts(network: Node, tokens: int, source: int | None) -> list[ModulePart]:
+def _parts(
+    network: Node, tokens: int, source: int | None, progress: Progress = lambda done, of: None
+) -> list[ModulePart]:
     saved = activations(network, tokens=tokens, source=source)
-    zeros = _zeros(network)
+    zeros = _zeros(network, progress)
     return [
         ModulePart(
             name=line.name,
@@ -249,10 +278,10 @@ def _parts(network: Node, tokens: int, source: int | None) -> list[ModulePart]:
     ]
 
 
-def _zeros(network: nn.Module) -> dict[str, tuple[int, int]]:
+def _zeros(network: nn.Module, progress: Progress = lambda done, of: None) -> dict[str, tuple[int, int]]:
     """Of each weight how many numbers are exactly 0, and how many there are; of tied ones the first name alone."""
-    counts, seen = {}, set[int]()
-    for name, stored in weights_of(network).items():
+    counts, seen, weights = {}, set[int](), weights_of(network)
+    for done, (name, stored) in enumerate(weights.items()):
         owner = stored.stored if isinstance(stored, QuantisedLinear) else stored
         if id(owner) not in seen:
             seen.add(id(owner))
@@ -260,6 +289,7 @@ def _zeros(network: nn.Module) -> dict[str, tuple[int, int]]:
             size = max(BLOCK // max(columns, 1), 1)
             blocks = (slice(start, start + size) for start in range(0, rows, size))
             counts[name] = sum(int((_rows(stored, block, columns) == 0).sum()) for block in blocks), rows * columns
+        progress(done + 1, len(weights))
     return counts
 
 

@@ -11,7 +11,7 @@ import pytest
 import glassformer
 from glassformer.compression.prune import apply_masks, magnitude_scores, prunable_weights, sparsity_masks
 from glassformer.explorer.look import Look
-from glassformer.inspect.architecture import architecture
+from glassformer.inspect.architecture import architecture, weight_numbers
 from glassformer.model import Model
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits, value
@@ -45,14 +45,17 @@ def test_the_tree_and_a_weight_of_it(tab: Tabs, words: Look, models: dict[str, M
         assert cells[0].strip() == (f"{part.parameters:,}" if part.parameters else ""), part.path
     assert page.locator(".arch-scroll button").count() == sum(len(part.weights) for part in found.parts)
 
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
     page.locator(".arch-scroll tr", has=page.get_by_role("rowheader", name="up", exact=True)).get_by_role(
         "button", name="weight"
     ).click()
     page.get_by_role("heading", name="blocks.0.ffn.up.weight").wait_for()
+    assert "weight" in asked and "architecture" not in asked, "a click asks for the weight alone"
     page.get_by_label("number in blocks").select_option("1")
     page.get_by_role("heading", name="blocks.1.ffn.up.weight").wait_for()
     assert one.state["c.parameter"] == "blocks.1.ffn.up.weight"
-    own = architecture(session, parameter="blocks.1.ffn.up.weight")
+    own = weight_numbers(session, parameter="blocks.1.ffn.up.weight")
     shown = facts(one)
     assert value(shown["mean"]) == pytest.approx(own.weight.mean, rel=1e-3)
     assert value(shown["standard deviation"]) == pytest.approx(own.weight.std, rel=1e-3)
@@ -84,7 +87,7 @@ def test_other_precisions(
     small = glassformer.load(folders["bert"], dtype=precision)
     page = one.goto(look(small, TEXT), view="architecture")
     page.locator(".arch-chart").wait_for()
-    own = architecture(small.inspect(TEXT))
+    own = weight_numbers(small.inspect(TEXT))
     shown = facts(one)
     assert shown["stored as"] == own.weight.stored == precision
     assert value(shown["standard deviation"]) == pytest.approx(own.weight.std, rel=1e-3)
@@ -116,7 +119,7 @@ def test_it_for_everyone_and_in_a_file(
     page.locator(".arch-chart").wait_for()
     assert page.locator(".found > p").inner_text() == found.finding
     page.locator(".arch-scroll button").first.click()
-    page.get_by_role("alert").filter(has_text="This page holds no such architecture").wait_for()
+    page.get_by_role("alert").filter(has_text="This page holds no such weight").wait_for()
 
 
 def test_a_pruned_model_shows_its_zeros(
@@ -137,6 +140,6 @@ def test_a_pruned_model_shows_its_zeros(
     grid.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    share = float(found.zero_tiles[1, 0])
+    share = float(weight_numbers(model.inspect(TEXT)).zero_tiles[1, 0])
     assert value(one.wait_for_announcement("^rows 1, columns 0: .* zeros").split()[-2].rstrip("%")) == 100 * share
     check(page, "zeros, dark")

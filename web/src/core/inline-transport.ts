@@ -311,6 +311,7 @@ const lookAt = ({ look }: Session, view: string) => `To look at it: ${look} --vi
 /** How to see a view that a page lacks, where it is not by `look --view`. */
 const HOW: Record<string, (session: Session, name: string) => string> = {
   sweep: (session) => lookAt(session, "patch"),
+  weight: (session) => lookAt(session, "architecture"),
   similarity: ({ look }) => `To see one: ${look.replace("glassformer look", "glassformer similar")}`,
   contexts: ({ look }) => `For another: ${look} --corpus INDEX --view contexts`,
 };

@@ -22,7 +22,8 @@ import { INK, ON_PAPER, shapesOf, SIZE } from "./quantisation/charts";
 /** A report as it travels: see inspect/architecture.py. */
 interface Part { name: string; path: string; depth: number; repeats: number; shape: string; parameters: number; bytes: number; flops: number; activations: number | null; zeros: number | null; weights: string[] }
 interface Weight { name: string; shape: number[]; stored: string; step: [number, number]; count: number; zeros: number; bad: number; mean: number | null; std: number | null; least: number | null; most: number | null; edges: number[]; counts: number[] }
-interface Architecture { model: string; texts: string; finding: string; parts: Part[]; weight: Weight; tiles: Float32Array; empty: Float32Array; height: number; width: number }
+interface Architecture { texts: string; finding: string; parts: Part[] }
+interface Tiles { weight: Weight; tiles: Float32Array; empty: Float32Array; height: number; width: number }
 
 const PICTURE = 900;
 /** A share of zeros from which modules have a column of it. */
@@ -55,13 +56,14 @@ function stands(part: Part, named: string, name: string): boolean {
 function ArchitectureView(props: ViewProps) {
   const { state, set } = props;
   const parameter = state.value.chosen.parameter;
-  const [frame, otherwise] = useAnswer(props, "architecture", { parameter: parameter ?? null }, "Reading the weight…");
+  const [tree, counting] = useAnswer(props, "architecture", {}, "Counting…");
+  const [frame, otherwise] = useAnswer(props, "weight", { parameter: parameter ?? null }, "Reading the weight…");
   // What is on screen stays until the next answer is there: what has the focus must not vanish.
-  const last = useRef<Architecture | null>(null);
+  const last = useRef<Tiles | null>(null);
   const answer = useMemo(() => {
     if (!frame) return null;
     const [height, width] = frame.shapes.tiles;
-    return { ...(frame.header as unknown as Architecture), tiles: frame.arrays.tiles as Float32Array, empty: frame.arrays.zero_tiles as Float32Array, height, width };
+    return { weight: frame.header.weight as Weight, tiles: frame.arrays.tiles as Float32Array, empty: frame.arrays.zero_tiles as Float32Array, height, width };
   }, [frame]);
   if (answer) last.current = answer;
   const first = useRef<string | null>(null);
@@ -71,21 +73,22 @@ function ArchitectureView(props: ViewProps) {
     const { parameter: _, ...others } = state.peek().chosen;
     set({ chosen: name === null || name === first.current ? others : { ...others, parameter: name } });
   };
-  if (!shown) return <div class="arch">{otherwise}{parameter && <p><button onClick={() => choose(null)}>Show the first weight</button></p>}</div>;
+  if (!tree) return <div class="arch">{counting}</div>;
+  const model = tree.header as unknown as Architecture;
   return (
     <div class="arch">
       <div class="arch-body">
-        <Tree shown={shown} choose={choose} />
+        <Tree model={model} chosen={shown?.weight.name ?? null} choose={choose} />
         <section class="arch-card" aria-label="Weight">
           {otherwise}
-          <Numbers {...props} shown={shown} choose={choose} />
+          {shown ? <Numbers {...props} model={model} shown={shown} choose={choose} /> : parameter && <p><button onClick={() => choose(null)}>Show the first weight</button></p>}
         </section>
       </div>
     </div>
   );
 }
 
-function Tree({ shown: { parts, weight, texts }, choose }: { shown: Architecture; choose(name: string): void }) {
+function Tree({ model: { parts, texts }, chosen, choose }: { model: Architecture; chosen: string | null; choose(name: string): void }) {
   const [{ parameters, flops }] = parts;
   const zeros = parts.some((part) => (part.zeros ?? 0) >= SOME_ZEROS);
   return (
@@ -96,13 +99,13 @@ function Tree({ shown: { parts, weight, texts }, choose }: { shown: Architecture
           <tbody>
             {parts.map((part, row) => {
               const times = foldsOf(part).reduce((all, { numbers }) => all * numbers.length, 1);
-              const on = part.weights.some((name) => stands(part, name, weight.name));
+              const isOn = (name: string) => chosen !== null && stands(part, name, chosen);
               return (
-                <tr key={row} data-on={on ? "" : undefined} data-weight={part.weights.length ? "" : undefined} onClick={(event) => part.weights.length && !(event.target as Element).closest("button") && choose(part.weights[0])}>
+                <tr key={row} data-on={part.weights.some(isOn) ? "" : undefined} data-weight={part.weights.length ? "" : undefined} onClick={(event) => part.weights.length && !(event.target as Element).closest("button") && choose(part.weights[0])}>
                   <th scope="row" style={{ "--depth": part.depth }} title={part.path}>{part.name}{part.repeats > 1 && <b> × {part.repeats}</b>}</th>
                   <td class="figure">{part.parameters > 0 && <>{count(part.parameters)}<Bar share={part.parameters * times / parameters} /></>}</td>
                   <td>
-                    {part.weights.map((name) => <button key={name} aria-pressed={stands(part, name, weight.name)} title={name} onClick={() => choose(name)}>{leafOf(name)}</button>)}
+                    {part.weights.map((name) => <button key={name} aria-pressed={isOn(name)} title={name} onClick={() => choose(name)}>{leafOf(name)}</button>)}
                     <span>{part.shape}</span>
                   </td>
                   <td class="figure">{part.bytes > 0 && bytes(part.bytes)}</td>
@@ -122,7 +125,7 @@ function Tree({ shown: { parts, weight, texts }, choose }: { shown: Architecture
 
 const Bar = ({ share }: { share: number }) => <i class="arch-bar" style={{ "--share": share }} title={percent(Math.min(share, 1))} />;
 
-function matrixOf({ tiles, empty, height, width, weight: { step } }: Architecture, zeros: boolean): Matrix {
+function matrixOf({ tiles, empty, height, width, weight: { step } }: Tiles, zeros: boolean): Matrix {
   let most = 1e-30;
   for (const x of tiles) if (Math.abs(x) > most) most = Math.abs(x);
   const places = (size: number, each: number) => Array.from({ length: size }, (_, at) => String(at * each));
@@ -131,7 +134,7 @@ function matrixOf({ tiles, empty, height, width, weight: { step } }: Architectur
   return { ...shape, values: tiles, colour: (x, dark) => diverging(x / most, dark), written: (x) => number(x, 2) };
 }
 
-function histogramOf({ weight: { edges, counts } }: Architecture) {
+function histogramOf({ weight: { edges, counts } }: Tiles) {
   const [low, high] = [edges[0], edges.at(-1)!];
   const inside = low < 0 && high > 0;
   return { title: "numbers", bars: counts, ends: [number(low, 2), inside ? "0" : "", number(high, 2)] as [string, string, string], place: inside ? -low / (high - low) : 0.5, label: `${number(low, 3)} to ${number(high, 3)}` };
@@ -142,9 +145,9 @@ function factsOf({ count: of, zeros, bad, mean, std, least, most, stored }: Weig
   return bad ? [...facts, ["NaN or infinite", count(bad)]] : facts;
 }
 
-function Numbers(props: ViewProps & { shown: Architecture; choose(name: string): void }) {
-  const { shown, choose, dark, say, exports, session: { model } } = props;
-  const { weight, parts, finding, height, width } = shown;
+function Numbers(props: ViewProps & { model: Architecture; shown: Tiles; choose(name: string): void }) {
+  const { model: { parts, finding }, shown, choose, dark, say, exports, session: { model } } = props;
+  const { weight, height, width } = shown;
   const [scale, setScale] = useChoice(props, "height", ["linear", "log"]);
   const pointed = useSignal<CellPlace | null>(null);
   const tabled = useSignal(false);
