@@ -161,12 +161,8 @@ VIEWS: Registry[View] = Registry(
         "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
         "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
         "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
-        "architecture": View(
-            request=EmptyRequest, answer="glassformer.inspect.architecture:architecture", passes=0.05
-        ),
-        "weight": View(
-            request=WeightRequest, answer="glassformer.inspect.architecture:weight_numbers", passes=0.05
-        ),
+        "architecture": View(request=EmptyRequest, answer="glassformer.inspect.architecture:architecture", passes=0.05),
+        "weight": View(request=WeightRequest, answer="glassformer.inspect.architecture:weight_numbers", passes=0.05),
         "route": View(request=RouteRequest, answer="glassformer.inspect.route:route", passes=4),
         "masks": View(request=MasksRequest, answer="glassformer.explorer.patterns:masks", quick=True),
         "difference": View(request=DifferenceRequest, answer="glassformer.explorer.difference:difference", scene=True),
