@@ -147,8 +147,8 @@ def test_the_page_is_a_download(client: Client) -> None:
     assert answer.status == 200
     assert answer.headers["content-disposition"].startswith('attachment; filename="glassformer-')
     # of two layers: overview and exact numbers; of 3 levels: neighbours; places; the coloured words of its answer;
-    # masks, architecture and a route; and what the tour leaves out
-    assert answer.body.count(b'class="frame"') == 13
+    # masks, architecture, a weight and a route; and what the tour leaves out
+    assert answer.body.count(b'class="frame"') == 14
 
 
 def test_answers_at_once_are_those_one_by_one(client: Client) -> None:

@@ -143,8 +143,8 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert "onerror" not in source
     assert not reader.comments
     assert (
-        source.count("<script") == source.count("</script>") == 19
-    )  # 9 frames, map, session, look-ups, tour and what it leaves out, architecture, route, style, program, unpacking
+        source.count("<script") == source.count("</script>") == 20
+    )  # 9 frames, map, session, look-ups, tour, what it leaves out, architecture, weight, route, style, program, unpacking
 
 
 def test_a_page_of_some_views_has_what_they_need(models: dict[str, Model]) -> None:
