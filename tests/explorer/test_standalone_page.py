@@ -144,7 +144,7 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert not reader.comments
     assert (
         source.count("<script") == source.count("</script>") == 20
-    )  # 9 frames, map, session, look-ups, tour, what it leaves out, architecture, weight, route, style, program, unpacking
+    )  # 9 frames, map, session, look-ups, tour and what it leaves out, weight and three more, style, program, unpacking
 
 
 def test_a_page_of_some_views_has_what_they_need(models: dict[str, Model]) -> None:
