@@ -110,6 +110,15 @@ def test_every_kind_of_model_has_the_steps_within_it(kind: str) -> None:
         assert step.title and step.text and step.items
 
 
+def test_the_tour_of_a_decoder_follows_the_token_that_its_answer_is_read_from() -> None:
+    model = glassformer.load("package:glassformer/checkpoints/shakespeare")
+    session = model.inspect("KING HENRY: the king is dead, long live the")
+    last = len(session.streams["text"]) - 1
+    assert all(found.query != last for found in session.findings), "else any rule would do"
+    steps = tell(session, model_facts(model)).steps
+    assert {place(step)["q"] for step in steps} == {str(last)}
+
+
 def test_a_part_left_out_changes_the_vector_and_the_prediction() -> None:
     session = glassformer.load("package:glassformer/checkpoints/shakespeare").inspect("ROMEO: I will")
     left_out = without(session, components=["blocks.0.attn.z[1]"], stream="text", token=3)

@@ -67,6 +67,32 @@ def test_the_last_row_is_the_output_of_the_model(family: str, task: str) -> None
         assert torch.allclose(found.entropy[-1], -(wide.exp() * wide).sum(-1) / math.log(2), atol=1e-4)
 
 
+@pytest.mark.parametrize(("family", "task"), HEADS)
+def test_rows_that_are_read_together_are_those_that_are_read_one_by_one(family: str, task: str) -> None:
+    session = session_of(family, task)
+    found = session.lens(top=3)
+    stream = found.stream
+    for row in range(len(found.rows) - 1):
+        with torch.inference_mode():
+            output = session.network.read_stream(session.states(row, stream)[None], session.batch, Flow())
+        logits, _ = output_table(session.network, output, session.streams, OutputNames())
+        assert torch.allclose(found.logits[row], logits[0].topk(min(3, logits.shape[-1]), dim=-1).values, atol=1e-5)
+
+
+def test_a_short_text_takes_two_products_with_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(network_of("gpt2", task="text-generation"), reading_of("gpt2"))
+    read, shapes = type(session.network).read_stream, []
+
+    def noted(network: object, x: torch.Tensor, *rest: object) -> object:
+        shapes.append(x.shape[:2])
+        return read(network, x, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(session.network), "read_stream", noted)
+    found = session.lens()
+    layers, columns = found.entropy.shape
+    assert shapes == [(1, columns), (layers - 1, columns)]
+
+
 def test_a_row_is_the_head_on_the_stream_after_that_layer() -> None:
     session = Session(network_of("gpt2", task="text-generation"), reading_of("gpt2"))
     network = session.network

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, explained_token, findings
+from glassformer.inspect.opening import CELLS, MOST_LINKS, TOKENS, HeadFinding, explained_token, findings, link_from
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from tests.inspect.passes import session_of
@@ -155,6 +155,21 @@ def test_each_pair_and_each_head_has_one_link_and_a_few_are_told() -> None:
     both = looking(13, 13, (1, 2), (5, 3), share=0.95)
     found = links(session([[*heads, both, looking(13, 13, (2, 1), share=0.99)]], PAIR))
     assert found == [(0, 7, 2, 1), (0, 6, 5, 3), (0, 1, 1, 5), (0, 2, 2, 3)] and len(found) == MOST_LINKS
+
+
+def test_the_link_from_one_token_is_the_strongest_that_it_has_whatever_it_is() -> None:
+    heads = [looking(13, 13, (3, 2), share=0.6), looking(13, 13, (3, 5), share=0.8), looking(13, 13, (1, 2), share=0.9)]
+    made = session([[*heads, looking(13, 13, (3, 0), share=0.99)]], PAIR)  # “like” is no word of much meaning
+    link = link_from(made, 3)
+    assert link is not None and (link.layer, link.head, link.query, link.key) == (0, 1, 3, 5)
+    assert link_from(made, 7) is None, "it looks at all alike"
+
+
+def test_the_link_from_the_last_token_of_a_long_text_is_found() -> None:
+    T = CELLS // 16
+    made = session([[looking(T, T, (T - 1, 8))]], " ".join(f"word{'x' * (at % 7)}" for at in range(T)))
+    link = link_from(made, T - 1)
+    assert link is not None and link.key == 8
 
 
 def test_a_causal_first_token_can_only_look_at_itself_and_that_is_no_pattern() -> None:

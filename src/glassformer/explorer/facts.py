@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
 from glassformer.inspect.numbers import level_names
-from glassformer.inspect.opening import link_sentence
+from glassformer.inspect.opening import link_from, link_sentence
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.patching.readout import predicts
@@ -74,9 +74,15 @@ class OpeningLink:
 
 
 def opening_link(session: Session) -> OpeningLink:
-    """The most telling link of a pass, or the strongest of its last token in the most telling head."""
+    """The most telling link of a pass: of the token that the model's answer is read from, where it is read from one;
+    or the strongest of its last token in the most telling head.
+    """
     telling = session.findings
-    for each in telling:
+    reply = answer(session)
+    at = reply.choices[0].at if reply is not None and reply.choices else None
+    crosses = any(about.queries != about.keys for about in session.maps.values())
+    answering = None if at is None or crosses else link_from(session, at)
+    for each in telling if answering is None else [answering]:
         if each.query is not None and each.key is not None:
             return OpeningLink(each.map, each.layer, each.head, each.query, each.key, each.sentence)
     about = session.maps[telling[0].map] if telling else next(iter(session.maps.values()))
@@ -444,7 +450,7 @@ class PassFacts:
             ("attn.out", "+ attention"), ("cross.out", "+ cross-attention"), ("mid", "between"),
             ("ffn.out", "+ feed-forward"), ("out", "leaves"),
         ):  # fmt: skip
-            if (tap := f"{self.block}.{name}") in self._taps:
+            if self.in_block(tap := f"{self.block}.{name}"):
                 vector = self._tap(tap)
                 cosine = _cosine(start, vector)
                 items.append((words, f"length {float(vector.norm()):.3g}, cosine {cosine:.3f}", max(0.0, cosine)))
@@ -502,16 +508,24 @@ class PassFacts:
         layers = range(len(self._session.stream_taps(stream)))
         return torch.stack([self._session.states(layer, stream)[at].float() for layer in layers])
 
+    def in_block(self, tap: str) -> bool:
+        # Whether it is one of `block_taps`.
+        return tap in self._block_names
+
     @cached_property
-    def _taps(self) -> dict[str, Tensor]:
+    def block_taps(self) -> dict[str, Tensor]:
         """What the parts of the block add, and the stream between them, at all tokens. [T, D] each"""
+        return record_taps(self._session, self._block_names)
+
+    @cached_property
+    def _block_names(self) -> set[str]:
         names = {f"{self.block}.{part}" for part in ("attn.out", "cross.out", "mid", "ffn.out", "out")}
-        return record_taps(self._session, names & set(self._session.network.taps()))
+        return names & set(self._session.network.taps())
 
     def _tap(self, name: str) -> Tensor:
-        if name not in self._taps:
-            raise DataError(f"this model has no {name}; its block has {', '.join(self._taps)}")
-        return self._taps[name][self.query_at].float()
+        if not self.in_block(name):
+            raise DataError(f"this model has no {name}; its block has {', '.join(sorted(self._block_names))}")
+        return self.block_taps[name][self.query_at].float()
 
     @cached_property
     def _answer(self) -> ModelAnswer:

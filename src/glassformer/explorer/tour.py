@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -136,8 +137,9 @@ def tell(
     has = [
         name for name in views_of(facts) if name not in missing and (name != "similarity" or len(session.texts) == 2)
     ]
+    answers = answer(session) is not None
     for number, part in enumerate(lesson.steps):
-        if not all(_has(session, need) for need in part.all_needs):
+        if not all(_has(session, need, answers) for need in part.all_needs):
             continue
         try:
             steps.append(_step(session, has, link, part))
@@ -157,7 +159,7 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
     items += [] if part.list is None else here.listed(part.list)
     formula: list[Run] = [] if part.formula is None else [("pre", filled(part.formula, value))]
     components = [filled(component, value) for component in part.without]
-    _check_components(session, components)
+    _check_components(session, components, here)
     view, options = _view(part.views, has), {name: filled(text, value) for name, text in part.options.items()}
     for name, text in options.items():
         check_option([view], name, text)
@@ -174,11 +176,15 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
     )
 
 
-def _has(session: Session, needs: str) -> bool:
-    """Whether a pass has what a step needs, as `LessonPart.needs` names it; `no …` is the opposite."""
+def _has(session: Session, needs: str, answers: bool) -> bool:
+    """Whether a pass has what a step needs, as `LessonPart.needs` names it; `no …` is the opposite.
+
+    Args:
+        answers: whether the model says something about the text
+    """
     what = needs.removeprefix("no ")
     if what == "answer":
-        has = answer(session) is not None
+        has = answers
     elif what == "source":
         has = any({about.queries, about.keys} == {"source", "target"} for about in session.maps.values())
     elif what == "text":
@@ -295,17 +301,24 @@ def _in_words(component: str) -> str:
     return component if words is None else words + (f" of the {side}" if side else "")
 
 
-def _check_components(session: Session, components: Sequence[str]) -> None:
+def _check_components(session: Session, components: Sequence[str], here: PassFacts) -> None:
     """Raises: ConfigError: no such tap. DataError: no such head or neuron."""
-    if components:
-        _writes(session, components)
-
-
-def _writes(session: Session, components: Sequence[str]) -> list[Write]:
-    """What puts 0 in the place of components."""
     parsed = [Component.parse(each) for each in components]
-    shapes = {name: x.shape for name, x in record_taps(session, [each.tap for each in parsed]).items()}
-    return [write for each in parsed for write in patch_of(session, each, shapes)]
+    known = here.block_taps if parsed and all(here.in_block(each.tap) for each in parsed) else {}
+    _writes(session, parsed, {name: x.shape for name, x in known.items()})
+
+
+def _writes(
+    session: Session, components: Sequence[Component], shapes: Mapping[str, Sequence[int]] = MappingProxyType({})
+) -> list[Write]:
+    """What puts 0 in the place of components.
+
+    Args:
+        shapes: of activations, where they are known; those of others take a pass
+    """
+    unknown = [each.tap for each in components if each.tap not in shapes]
+    shapes = {**shapes, **{name: x.shape for name, x in (record_taps(session, unknown) if unknown else {}).items()}}
+    return [write for each in components for write in patch_of(session, each, shapes)]
 
 
 @torch.no_grad()
@@ -318,7 +331,7 @@ def without(session: Session, *, components: Sequence[str], stream: str, token: 
     tokens = session.streams[stream]
     if not 0 <= token < len(tokens):
         raise DataError(f"there is no token {token}; the pass has tokens 0 to {len(tokens) - 1}")
-    tape = PatchTape([_writes(session, components)], last).attach(session.network)
+    tape = PatchTape([_writes(session, [Component.parse(each) for each in components])], last).attach(session.network)
     with eval_mode(session.network):
         session.network.states(session.batch, Flow(tape=tape))
     before, after = session.states(len(session.stream_taps(stream)) - 1, stream)[token], tape.taps[last][0, token]

@@ -12,8 +12,9 @@ predictions from transformers with the tuned lens", section 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, TypedDict
 
 import torch
@@ -206,7 +207,7 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
     about, followed = None, None
     with eval_mode(network):
         for span, of in _spans(network, len(states[0])):
-            logits, table = _read(network, batch, states[-1][span], streams, names)
+            (logits,), table = _read(network, batch, states[-1][None, span], streams, names)
             about = about or table
             count = logits.shape[-1]
             followed = about.find(target, count) if target is not None and followed is None else followed
@@ -215,16 +216,14 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
                 wanted = torch.full_like(wanted, followed)
             step = max(1, NUMBERS_AT_ONCE // count)
             end = [_Distribution(each, about.normalised) for each in logits.split(step)]
+            earlier = _earlier(network, batch, [x[span] for x in states[:-1]], streams, names)
+            before = ((_Distribution(each, about.normalised) for each in read.split(step)) for read in earlier)
             rows = []
-            for row, x in enumerate(states):
-                here: Iterable[_Distribution] = end
-                if row < len(states) - 1:
-                    read, _ = _read(network, batch, x[span], streams, names)
-                    here = (_Distribution(each, about.normalised) for each in read.split(step))
+            for here in chain(before, [end]):
                 some = zip(here, end, wanted.split(step), strict=True)
                 cells = [one.cells(last, aims, min(top, count)) for one, last, aims in some]
                 rows.append({name: torch.cat([each[name] for each in cells]) for name in cells[0]})
-                progress(len(parts) * len(states) + row + 1, of * len(states))
+                progress(len(parts) * len(states) + len(rows), of * len(states))
             stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
             parts.append({**stacked, "targets": wanted[None]})
     assert about is not None
@@ -235,15 +234,33 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
 def _read(
     network: Network, batch: Batch, x: Tensor, streams: dict[str, list[Token]], names: OutputNames
 ) -> tuple[Tensor, OutputTable]:
-    logits, table = output_table(network, network.read_stream(x[None], batch, Flow()), streams, names)
+    """Logits of streams [R, C, D] → [R, C, V], and what they mean."""
+    logits, table = output_table(network, network.read_stream(x, batch, Flow()), streams, names)
     check_logits(logits, network)
-    return logits[0].to(torch.promote_types(logits.dtype, torch.float32)), table
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)), table
+
+
+def _earlier(
+    network: Network, batch: Batch, rows: Sequence[Tensor], streams: dict[str, list[Token]], names: OutputNames
+) -> Iterator[Tensor]:
+    """Logits [C, V] of one row after another; of a short text many are read at a time, since a vocabulary's weights are
+    what takes long to fetch.
+    """
+    vocabulary = _vocabulary(network)
+    together = max(1, LOGITS_AT_ONCE // (len(rows[0]) * vocabulary)) if vocabulary and rows else 1
+    for start in range(0, len(rows), together):
+        logits, _ = _read(network, batch, torch.stack(list(rows[start : start + together])), streams, names)
+        yield from logits
+
+
+def _vocabulary(network: Network) -> int:
+    """Entries that the head chooses from at each position by itself; 0: it reads more than one position at a time."""
+    return network.target_vocabulary if network.head is not None and network.head.OVER_VOCABULARY else 0
 
 
 def _spans(network: Network, tokens: int) -> Iterator[tuple[slice, int]]:
     """Parts of the columns, and how many there are; a head that reads more than one position at a time reads all."""
-    head = network.head
-    vocabulary = network.target_vocabulary if head is not None and head.OVER_VOCABULARY else 0
+    vocabulary = _vocabulary(network)
     count = tokens if not vocabulary else max(1, LOGITS_AT_ONCE // vocabulary)
     starts = range(0, tokens, count)
     for start in starts:

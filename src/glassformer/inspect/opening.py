@@ -86,6 +86,16 @@ def findings(session: Session) -> list[HeadFinding]:
     return links_in_words if best is None or best.clarity < FAINT else [*links_in_words, _tell_pattern(session, best)]
 
 
+def link_from(session: Session, query: int) -> HeadFinding | None:
+    """The strongest link from one token to a word, in any head of self-attention; None where no head makes one."""
+    links: list[_Link] = []
+    for about in session.maps.values():
+        if about.queries == about.keys and query < len(session.streams[about.queries]):
+            for sample in _samples(session, about, query):
+                links += _links(session, sample, query)
+    return _tell_link(session, max(links, key=lambda link: link.share)) if links else None
+
+
 def explained_token(session: Session) -> int | None:
     """Of an encoder-decoder, the token that the first finding is about: the next one is to be explained. Else None."""
     first = next(iter(session.findings), None)
@@ -147,10 +157,12 @@ class _Sample:
         return cls(about, layer, numbers, rows, probs, None if masked is None else masked.cpu())
 
 
-def _samples(session: Session, about: AttentionMap) -> Iterator[_Sample]:
-    """The heads of each layer, by all queries; of a long text a part."""
+def _samples(session: Session, about: AttentionMap, also: int | None = None) -> Iterator[_Sample]:
+    """The heads of each layer, by all queries; of a long text a part, and `also` one."""
     T, S = (len(session.streams[stream]) for stream in (about.queries, about.keys))
     rows = torch.arange(0, T, -(-T // min(ROWS, max(1, CELLS // S))))
+    if also is not None:
+        rows = torch.cat([rows, torch.tensor([also])]).unique()
     for layer in range(0, about.layers, -(-about.layers * max(T, S) // TOKENS)):
         heads = range(session.attention_layer(layer, about.name).attention.spec.heads)
         yield _Sample.of(session, about, layer, heads, rows)
@@ -172,11 +184,15 @@ def _patterns(session: Session, sample: _Sample) -> Iterator[_Pattern]:
             yield _Pattern(kind, share - uniform, sample.about.name, sample.layer, head)
 
 
-def _links(session: Session, sample: _Sample) -> Iterator[_Link]:
-    """The links between two different words that are at least twice what the head gives there anyway."""
+def _links(session: Session, sample: _Sample, of: int | None = None) -> Iterator[_Link]:
+    """The links between two different words that are at least twice what the head gives there anyway.
+
+    Args:
+        of: the query, whatever it is; None = any word
+    """
     about, rows, probs, masked = sample.about, sample.rows, sample.probs, sample.masked
     queries, keys = session.streams[about.queries], session.streams[about.keys]
-    from_word, to_word = _content_words(queries)[rows], _content_words(keys)
+    from_word, to_word = _content_words(queries)[rows] if of is None else rows == of, _content_words(keys)
     texts = [token.text.casefold() for token in keys]
     visible = torch.ones(len(rows), len(keys)) if masked is None else (~masked).float()
     anyway = _mean_of_others(probs, visible, torch.arange(len(keys)).expand_as(visible))

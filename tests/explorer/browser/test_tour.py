@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import glassformer
 from glassformer.explorer.look import Look
@@ -93,3 +94,47 @@ def test_the_arithmetic_without_a_pin_is_of_what_was_found_in_that_head(tab: Tab
     for head, token in ({"l": 0, "h": 4}, "flies"), ({"l": 2, "h": 1}, "time"):  # of the second, nothing was found
         page = tab().goto(served, view="neuron", **head)
         page.locator(".neuron-name").filter(has_text=re.compile(rf"^q\s*{token}$")).wait_for()
+
+
+def test_the_tour_opens_at_once_and_ends_where_it_is_refused(tab: Tabs, tiny: Look) -> None:
+    one = tab(expect="Failed to load resource")
+    page = one.open(tiny)
+    held: list[Any] = []
+    page.route("**/api/view/tour", lambda route: held.append(route))
+    page.get_by_role("button", name="Tour", exact=True).click()
+    waiting = page.get_by_role("region", name="Tour", exact=True)
+    waiting.get_by_role("status").wait_for()
+    assert "Reading the numbers" in waiting.inner_text()
+    page.keyboard.press("Escape")
+    waiting.wait_for(state="detached")
+    with page.expect_request("**/api/view/tour"):
+        page.keyboard.press("t")
+    waiting.wait_for()
+    held[-1].fulfill(status=400, json={"error": "no tour today"})
+    one.wait_for_banner("No tour today")
+    waiting.wait_for(state="detached")
+
+
+def test_what_later_steps_show_is_computed_while_one_reads(tab: Tabs, story: Look) -> None:
+    one = tab()
+    page = one.open(story, view="head")
+    with page.expect_response("**/api/view/lens"), page.expect_response("**/api/view/attribution"):
+        page.get_by_role("button", name="Tour", exact=True).click()
+    page.get_by_role("heading", name="1. Tokens").wait_for()
+    one.until("performance.getEntriesByType('resource').filter((x) => x.name.includes('/api/frame')).length === 2")
+    for _ in range(5):
+        page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_role("heading", name="6. Layers").wait_for()
+    page.wait_for_selector(".lens-grid")
+    asked = [url for url in one.requested_urls if url.endswith("/api/view/lens")]
+    assert len(asked) == 1, "the step shows what was computed before"
+
+
+def test_who_leaves_the_tour_ends_what_was_computed_ahead(tab: Tabs, story: Look) -> None:
+    one = tab()
+    page = one.open(story, view="head")
+    page.route("**/api/view/lens", lambda route: None)  # never answers
+    with page.expect_request("**/api/view/lens"):
+        page.get_by_role("button", name="Tour", exact=True).click()
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/lens")):
+        page.keyboard.press("Escape")

@@ -68,6 +68,31 @@ def test_the_program_ends_while_the_page_is_open(tab: Tabs, serve: Callable[...,
     assert tokens(one) == before
 
 
+def test_a_view_that_was_not_opened_before_the_end_says_so_in_its_place(tab: Tabs, serve: Callable[..., Look]) -> None:
+    one = tab(expect=REFUSED)
+    look = serve()
+    page = one.open(look, view="head")
+    page.route("**/view-matrix.js", lambda route: route.abort())  # as if it had ended before this was loaded
+    page.keyboard.press("3")
+    page.get_by_text("was never opened here").wait_for()
+    one.wait_for_banner("has ended")
+
+
+def test_all_views_are_loaded_soon_after_the_first_picture(tab: Tabs, serve: Callable[..., Look]) -> None:
+    one = tab(expect=REFUSED)
+    look = serve()
+    page = one.open(look, view="head")
+    views = page.locator("[role=tab]").count()
+    one.until(
+        "performance.getEntriesByType('resource').filter((each) => each.name.includes('/view-')).length === x", views
+    )
+    look.close()
+    page.get_by_role("tab", name="Masks").click()
+    one.wait_for_banner("has ended")
+    assert page.get_by_text("was never opened here").count() == 0
+    page.locator("#view").get_by_role("alert").filter(has_text="has ended").wait_for()
+
+
 @pytest.mark.parametrize("token", ["", "#token=of-another-run"], ids=["none", "foreign"])
 def test_who_has_no_right_token_is_told_so(tab: Tabs, tiny: Look, token: str) -> None:
     one = tab(expect=REFUSED)

@@ -392,6 +392,12 @@ export class UserError extends Error {
   }
 }
 
+/** What a view says of an error in its own place. What concerns the whole page, its banner says too, with what helps. */
+export function saidInPlace(error: unknown, refuse: (error: unknown) => void): string {
+  if (!(error instanceof UserError && ["request", "absent"].includes(error.kind))) refuse(error);
+  return error instanceof Error ? error.message : String(error);
+}
+
 export interface ViewOptions {
   progress?: (at: Progress) => void;
   signal?: AbortSignal;

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { BinaryFrame } from "../core/binary-frame";
-import { type Progress, UserError, type ViewProps } from "../core/types";
+import { type Progress, saidInPlace, type ViewProps } from "../core/types";
 import { Told } from "./command";
 
 /**
@@ -25,9 +25,7 @@ export function useAnswer({ transport, session, refuse }: ViewProps, name: strin
     transport.view(name, session, request, { progress: (at) => !signal.aborted && (progress.value = at), signal }).then(
       (answer) => !signal.aborted && (frame.value = answer),
       (error) => {
-        if (signal.aborted) return;
-        if (error instanceof UserError && ["request", "absent"].includes(error.kind)) problem.value = error.message;
-        else refuse(error);
+        if (!signal.aborted) problem.value = saidInPlace(error, refuse);
       },
     );
     return () => asked.abort();

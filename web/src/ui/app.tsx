@@ -11,6 +11,7 @@ import { Banners, Running } from "./banners";
 import { Found } from "./found";
 import { Intro } from "./intro";
 import { KeysDialog, useKeys } from "./keyboard-shortcuts";
+import { preloadIdly } from "./later";
 import { Logo } from "./logo";
 import { MapChoice, Navigator } from "./navigator";
 import { Pins } from "./pins";
@@ -32,6 +33,11 @@ export function App({ store }: { store: Store }) {
   const session = store.session.value;
   addReportViews(session);
   const view = session && store.state.value.view;
+  const served = session !== null && store.transport.host === "server";
+  useEffect(() => {
+    const later = served ? setTimeout(() => void preloadIdly(session!.views), AFTER_FIRST_PICTURE) : undefined;
+    return () => clearTimeout(later);
+  }, [served]);
   useEffect(() => {
     if (session && view) document.title = `${shortened(session.texts[0])} · ${session.model.name} · ${MODULES[view].title}`;
   }, [session, view]);
@@ -60,6 +66,9 @@ export function App({ store }: { store: Store }) {
     </>
   );
 }
+
+/** Milliseconds after which views that are not open yet may be loaded. */
+const AFTER_FIRST_PICTURE = 1500;
 
 /** The beginning of a text, for the title of the tab. */
 const shortened = (text: string): string => (text.length <= 40 ? text : `${text.slice(0, 39)}…`);

@@ -1,6 +1,7 @@
 /** Tour: the steps of a lesson on the text of the page, each next to the view that shows what it tells. */
 
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
+import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { percent } from "../core/format";
 import type { Store } from "../core/store";
@@ -9,20 +10,30 @@ import { pairsOf, parseState } from "../core/url-state";
 import * as views from "../core/views";
 import { useAnswer } from "./answer";
 import { Icon } from "./icons";
+import { preload } from "./later";
 import "./tour.css";
 
 export function Tour({ store, session }: { store: Store; session: Session }) {
-  const steps = useSignal<TourStep[]>([]);
+  const steps = useSignal<TourStep[] | null>(null);
   /** The answer that was given; "" = none, it was shown; null = not yet. */
   const given = useSignal<string | null>(null);
   const out = useSignal(false);
   const panel = useRef<HTMLElement>(null);
   const at = store.state.value.tour!;
-  const step = steps.value[at - 1];
+  const step = steps.value?.[at - 1];
   const props = { transport: store.transport, session, refuse: (error) => store.refuse(error) } as ViewProps;
   useEffect(() => {
     const asked = new AbortController();
-    views.tour(store.transport, session, asked.signal).then((answer) => (steps.value = answer), props.refuse);
+    const told = (answer: TourStep[]) => {
+      steps.value = answer;
+      if (at > answer.length) go(0); // a link to a step of another lesson
+      else void ahead(props, answer.slice(at), asked.signal);
+    };
+    views.tour(store.transport, session, asked.signal).then(told, (error) => {
+      props.refuse(error);
+      if (!asked.signal.aborted) go(0);
+    });
+    panel.current?.focus();
     return () => asked.abort();
   }, [session]);
   useLayoutEffect(() => {
@@ -42,7 +53,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
   useEffect(() => {
     if (given.value !== null) panel.current?.focus(); // the button that had it is gone, and the arrow keys turn the page
   }, [given.value]);
-  const go = (to: number) => store.set({ tour: to > 0 && to <= steps.value.length ? to : null });
+  const go = (to: number) => store.set({ tour: to > 0 && to <= (steps.value?.length ?? 0) ? to : null });
   const keys = (event: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: Math.max(at - 1, 1), Escape: 0 }[event.key];
     if (to === undefined || (event.target as Element).tagName === "INPUT") return;
@@ -50,16 +61,16 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     event.stopPropagation();
     go(to);
   };
-  if (!step) return null;
+  if (!step) return <Waiting panel={panel} keys={keys} end={() => go(0)} />;
   const { question, code, without } = step;
   const answered = given.value;
   const right = question && (question.number === null ? answered === question.answer : answered !== "" && Math.abs(Number(answered) - question.number) <= question.within);
   return (
-    <section class="tour" ref={panel} tabIndex={-1} aria-label={`Tour, step ${at} of ${steps.value.length}`} onKeyDown={keys}>
+    <section class="tour" ref={panel} tabIndex={-1} aria-label={`Tour, step ${at} of ${steps.value!.length}`} onKeyDown={keys}>
       <header>
         <h2>{at}. {step.title}</h2>
         <button class="quiet" aria-label="Back" disabled={at === 1} onClick={() => go(at - 1)}><Icon name="previous" /><span>Back</span></button>
-        <button class="primary" onClick={() => go(at + 1)}>{at < steps.value.length ? "Next" : "Done"}<Icon name="next" /></button>
+        <button class="primary" onClick={() => go(at + 1)}>{at < steps.value!.length ? "Next" : "Done"}<Icon name="next" /></button>
         <button class="quiet" aria-label="End the tour" title="End the tour (Esc)" onClick={() => go(0)}><Icon name="close" /></button>
       </header>
       <p aria-live="polite">{words(step.text)}</p>
@@ -85,6 +96,30 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
       {code && <details><summary>{code.place}</summary><pre tabIndex={0}>{code.source}</pre></details>}
     </section>
   );
+}
+
+/** The tour before its numbers are there: what is on the page stays. */
+function Waiting({ panel, keys, end }: { panel: RefObject<HTMLElement | null>; keys: (event: KeyboardEvent) => void; end: () => void }) {
+  return (
+    <section class="tour" ref={panel} tabIndex={-1} aria-label="Tour" onKeyDown={keys}>
+      <header>
+        <h2>Tour</h2>
+        <button class="quiet" aria-label="End the tour" title="End the tour (Esc)" onClick={end}><Icon name="close" /></button>
+      </header>
+      <p role="status">Reading the numbers of this text… <progress aria-label="Reading the numbers" /></p>
+    </section>
+  );
+}
+
+/** Compute what later steps show, one after another, while the reader is at this one; a view that is opened joins it. */
+async function ahead(props: ViewProps, steps: TourStep[], left: AbortSignal): Promise<void> {
+  if (props.transport.host === "page") return; // which holds what it shows
+  for (const step of steps) {
+    const { state } = parseState(pairsOf(`v=1&${step.address}`), props.session);
+    const compute = (await preload(state.view).catch(() => undefined))?.ahead; // what is refused here, the view itself says
+    if (left.aborted) return;
+    await compute?.({ ...props, state: signal({ ...state, tour: 1 }) }, left).catch(() => undefined);
+  }
 }
 
 /** What the pass becomes without some of its parts. */

@@ -38,6 +38,8 @@ export interface ViewModule {
   /** Begins again for each session; otherwise it continues with the next one. */
   fresh?: boolean;
   Component(props: WorkProps): ComponentChildren;
+  /** Computes what the view will show first in a state, where that takes long: the transport keeps it. */
+  ahead?(props: ViewProps, signal: AbortSignal): Promise<unknown>;
   /** Draws a file of its own, without the explorer. */
   alonePage?(root: Element): Promise<void>;
 }

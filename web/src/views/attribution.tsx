@@ -11,6 +11,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { duration, number, percent, visible } from "../core/format";
 import type { Attribution, Method, Part } from "../core/readings";
 import type { ViewProps } from "../core/types";
+import * as views from "../core/views";
 import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import { AttributionController, partName, signed, type Word } from "./attribution/attribution-controller";
@@ -315,4 +316,5 @@ export const view: ViewModule = {
   name: "attribution", title: "Attribution", alone: true, fresh: true,
   sentence: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head for the words that it read.",
   Component: AttributionView,
+  ahead: (props, signal) => views.attribution(props.transport, props.session, new AttributionController(props).first, () => {}, signal),
 };

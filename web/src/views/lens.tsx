@@ -12,6 +12,7 @@ import { count, number, percent, visible } from "../core/format";
 import { shade } from "../core/palette";
 import { type Lens, type Measure, MEASURES } from "../core/readings";
 import type { ViewProps } from "../core/types";
+import * as views from "../core/views";
 import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import { Segments } from "../ui/segments";
@@ -234,4 +235,5 @@ export const view: ViewModule = {
   name: "lens", title: "Lens", alone: true, fresh: true,
   sentence: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
   Component: LensView,
+  ahead: ({ transport, session, state }, signal) => views.lens(transport, session, { target: state.value.reading.follow }, () => {}, signal),
 };

@@ -30,7 +30,7 @@ from glassformer.inspect.attribution.attribution import (
     token_shares,
 )
 from glassformer.inspect.attribution.target import Target, TargetRequest
-from glassformer.inspect.outputs import output_table
+from glassformer.inspect.outputs import output_table, reads_layers
 from glassformer.models import eval_mode
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
     network, batch, names = session.network, session.batch, session.names()
     with eval_mode(network):
         with torch.no_grad():
-            aim = request.resolve(network, network(batch, Flow()), session.streams, names)
+            aim = request.resolve(network, _output(session), session.streams, names)
 
         def score(output: Output) -> Tensor:
             return aim.of(output_table(network, output, session.streams, names)[0])
@@ -107,6 +107,15 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
         approximations=tuple(_approximations(session, aim)),
         seconds=perf_counter() - began,
     )
+
+
+def _output(session: Session) -> Output:
+    """The output of the pass: what the head reads in its last states, where they are all that it reads."""
+    network, batch = session.network, session.batch
+    if not reads_layers(network):
+        return network(batch, Flow())
+    stream = network.head_stream()
+    return network.read_stream(session.states(len(session.stream_taps(stream)) - 1, stream)[None], batch, Flow())
 
 
 # ------------------------------------------------------------------------------------------ direct logit attribution
@@ -212,7 +221,7 @@ class _Path:
         self.network, self.batch, self.score, self.inputs = session.network, session.batch, score, inputs
         self.flow = flow
         blank, self.name = _baseline_batch(session, baseline)
-        here, _ = self._vectors(self.batch)
+        here = {tap: session.states(0, stream)[None] for stream, tap in inputs.items()}
         there, self.score_there = self._vectors(blank)
         if baseline == ZERO:
             there = {tap: torch.zeros_like(x) for tap, x in here.items()}

@@ -2,8 +2,8 @@
 
 import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
-import { type Attribution, type Part, type ReadingState, requestOf } from "../../core/readings";
-import { type Progress, type Token, UserError, type ViewProps } from "../../core/types";
+import { type Attribution, type AttributionRequest, type Part, type ReadingState, requestOf } from "../../core/readings";
+import { type Progress, type Token, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 
@@ -54,6 +54,11 @@ export class AttributionController {
     return "target" in streams ? String(opening.answer?.choices[0]?.at ?? "") : "";
   }
 
+  /** What is asked first. */
+  get first(): AttributionRequest {
+    return { ...this.request.peek(), steps: FIRST };
+  }
+
   set(change: Partial<ReadingState>): void {
     this.props.set({ reading: { ...this.state.peek(), ...change } });
   }
@@ -64,8 +69,8 @@ export class AttributionController {
     this.problem.value = null;
     this.stopped.value = false;
     this.rough.value = null;
-    if (this.props.transport.host === "page") return void (await this.ask({}, signal));
-    const found = await this.ask({ steps: FIRST }, signal);
+    if (this.props.transport.host === "page") return void (await this.ask(this.request.peek(), signal));
+    const found = await this.ask(this.first, signal);
     if (!found || found.gap <= GAP) return;
     this.rough.value = (found.seconds / FIRST) * MOST;
     if (this.rough.value <= PATIENCE) await this.refine();
@@ -75,22 +80,21 @@ export class AttributionController {
   async refine(): Promise<void> {
     this.stop();
     const { signal } = (this.running = new AbortController());
-    if (await this.ask({}, signal)) this.rough.value = null;
+    if (await this.ask(this.request.peek(), signal)) this.rough.value = null;
   }
 
   /** The attribution as it is asked for, on screen; null where there is none. */
-  private async ask(steps: { steps?: number }, signal: AbortSignal): Promise<Attribution | null> {
+  private async ask(request: AttributionRequest, signal: AbortSignal): Promise<Attribution | null> {
     this.progress.value = { done: 0, of: 0 };
     try {
-      const found = await views.attribution(this.props.transport, this.props.session, { ...this.request.peek(), ...steps }, (at) => !signal.aborted && (this.progress.value = at), signal);
+      const found = await views.attribution(this.props.transport, this.props.session, request, (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return null;
       this.found.value = found;
       this.props.say(this.finding());
       return found;
     } catch (error) {
       if (signal.aborted) return null;
-      if (error instanceof UserError && ["request", "absent"].includes(error.kind)) this.problem.value = error.message;
-      else this.props.refuse(error);
+      this.problem.value = saidInPlace(error, this.props.refuse);
       return null;
     } finally {
       if (!signal.aborted) this.progress.value = null;

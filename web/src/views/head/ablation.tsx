@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { number, plural } from "../../core/format";
 import { headComponent, initialPatch, optionsOf, type Off, type PatchEffect } from "../../core/patching";
-import { UserError } from "../../core/types";
+import { saidInPlace } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import { ClassChanges } from "../../ui/class-changes";
 import { Icon } from "../../ui/icons";
@@ -28,8 +28,7 @@ export function Ablation({ controller }: { controller: HeadController }) {
         (result) => !abort.signal.aborted && (effect.value = result),
         (error: unknown) => {
           if (abort.signal.aborted) return;
-          if (error instanceof UserError && ["request", "absent"].includes(error.kind)) problem.value = error.message;
-          else controller.props.refuse(error);
+          problem.value = saidInPlace(error, controller.props.refuse);
         },
       );
     return () => abort.abort();

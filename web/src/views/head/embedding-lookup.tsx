@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import { count, number, visible } from "../../core/format";
 import { isLookedUp, type Lookup } from "../../core/lookup";
 import * as views from "../../core/views";
-import { UserError } from "../../core/types";
+import { saidInPlace } from "../../core/types";
 import { Icon } from "../../ui/icons";
 import type { HeadController } from "./head-controller";
 
@@ -26,8 +26,7 @@ export function EmbeddingLookup({ controller }: { controller: HeadController }) 
         (result) => !abort.signal.aborted && (lookup.value = result),
         (error: unknown) => {
           if (abort.signal.aborted) return;
-          if (error instanceof UserError && ["request", "absent"].includes(error.kind)) problem.value = error.message;
-          else controller.props.refuse(error);
+          problem.value = saidInPlace(error, controller.props.refuse);
         },
       );
     return () => abort.abort();

@@ -3,7 +3,7 @@
 import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
 import type { Lens, ReadingState } from "../../core/readings";
-import { type Progress, UserError, type ViewProps } from "../../core/types";
+import { type Progress, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 
@@ -58,8 +58,7 @@ export class LensController {
       this.page.value = Math.floor((this.state.peek().cell?.[1] ?? 0) / PAGE);
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof UserError && ["request", "absent"].includes(error.kind)) this.problem.value = error.message;
-      else this.props.refuse(error);
+      this.problem.value = saidInPlace(error, this.props.refuse);
     } finally {
       if (!signal.aborted) this.progress.value = null;
     }

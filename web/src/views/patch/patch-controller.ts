@@ -3,7 +3,7 @@
 import { computed, type Signal, signal } from "@preact/signals";
 import { number, visible } from "../../core/format";
 import { changesOf, type ClassChange, optionsOf, type PatchState, type Sweep, type SweepRequest } from "../../core/patching";
-import { type Progress, UserError, type ViewProps } from "../../core/types";
+import { type Progress, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import { shownOf } from "./geometry";
 import * as views from "../../core/views";
@@ -88,8 +88,7 @@ export class PatchController {
       this.props.say(this.finding());
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof UserError && ["request", "absent"].includes(error.kind)) this.problem.value = error.message;
-      else this.props.refuse(error);
+      this.problem.value = saidInPlace(error, this.props.refuse);
     } finally {
       if (!signal.aborted) this.progress.value = null;
     }
