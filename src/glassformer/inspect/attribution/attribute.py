@@ -113,7 +113,8 @@ def _output(session: Session) -> Output:
     """The output of the pass: what the head reads in its last states, where they are all that it reads."""
     network, batch = session.network, session.batch
     if not reads_layers(network):
-        return network(batch, Flow())
+        output: Output = network(batch, Flow())
+        return output
     stream = network.head_stream()
     return network.read_stream(session.states(len(session.stream_taps(stream)) - 1, stream)[None], batch, Flow())
 
