@@ -24,7 +24,7 @@ export function Search({ store, session, open, close }: { store: Store; session:
   const map = mapOf(session, store.state.value.map);
   const all = useMemo(() => tokens(session, map.queries, map.keys), [session, map]);
   const needle = query.trim().toLowerCase();
-  const matches = all.filter(({ token, index }) => token.text.toLowerCase().includes(needle) || String(index) === needle);
+  const matches = !open ? [] : all.filter(({ token, index }) => token.text.toLowerCase().includes(needle) || String(index) === needle);
   const shown = matches.slice(0, MAX_MATCHES);
 
   const pick = (one: Match | undefined, asKey: boolean) => {

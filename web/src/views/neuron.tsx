@@ -1,7 +1,7 @@
 /** Neuron view: the computation of one query's attention, from q, k and v to z, with the model's own numbers. */
 
 import { useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { toPng, toSvg } from "../core/figure";
 import { number, percent, visible } from "../core/format";
 import { mapOf } from "../core/url-state";
@@ -11,7 +11,7 @@ import { isRotated, products, root, sharing, sum, whyHidden } from "./neuron/ari
 import { diverging } from "./neuron/diverging-colours";
 import { Pages, Picker, Sweep } from "./neuron/picker";
 import { neuronFigure, scales } from "./neuron/figure";
-import { shape, Strip } from "./neuron/strip";
+import { shape, Sheet, Strip } from "./neuron/strip";
 import { type Numbers, NeuronController } from "./neuron/neuron-controller";
 import { shared, Computation } from "./neuron/computation";
 import "./neuron.css";
@@ -46,6 +46,7 @@ function Neuron(props: ViewProps) {
     controller.all.value = false;
   });
   useSignalEffect(() => controller.settle());
+  useLayoutEffect(() => controller.want(), [controller]); // before the first frame, which takes as long as the answer
   useSignalEffect(() => controller.want());
 
   // The dimension under the pointer is marked in every strip by the style sheet alone.
@@ -58,12 +59,15 @@ function Neuron(props: ViewProps) {
     host.current?.style.setProperty("--line-at", String(Math.floor(at / columns)));
   });
 
+  // What the last head gave stays until that of the next is there: a sentence that goes and comes moves the whole page.
   useSignalEffect(() => {
-    const { layer, head, query } = controller.at.value;
-    if (!controller.numbers.value) return;
+    const shown = controller.numbers.value;
+    if (controller.absent.value) props.exports(null);
+    if (!shown) return;
+    const { layer, head, query } = shown.row;
     const { model, text_hash } = props.session;
     const made = () =>
-      neuronFigure(controller, controller.numbers.peek()!, [
+      neuronFigure(controller, shown, [
         `layer ${layer} · head ${head} · query ${query} ${visible(controller.queries[query].text)}`,
         `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`,
       ], host.current!);
@@ -73,25 +77,25 @@ function Neuron(props: ViewProps) {
       name: `neuron-${controller.map.name}-layer${layer}-head${head}-query${query}`,
       png: () => toPng(made(), paper(), style().fontFamily),
       svg: () => toSvg(made(), paper(), style().fontFamily),
-      table: () => tableOf(controller, controller.numbers.peek()!),
+      table: () => tableOf(controller, shown),
     });
-    return () => props.exports(null);
   });
+  useEffect(() => () => props.exports(null), []);
 
   const { columns, lines } = shape(controller.map.head_width);
   return (
     <div class="neuron" ref={host} style={{ "--columns": columns, "--lines": lines }}>
       <header>
         <h2>{props.session.maps.length > 1 && `${controller.map.name} · `}layer {layer} · head {head}</h2>
-        <Facts controller={controller} numbers={numbers} />
+        <Facts controller={controller} numbers={shown} />
       </header>
       <Picker controller={controller} />
       <div class="neuron-tools one-row">
-        <Pages controller={controller} probs={numbers?.row.probs} />
+        <Pages controller={controller} probs={shown?.row.probs} />
         <button aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
         <Legend dark={props.dark.value} />
       </div>
-      {!controller.whole && numbers && <Sweep controller={controller} probs={numbers.row.probs} />}
+      {!controller.whole && shown && <Sweep controller={controller} probs={shown.row.probs} />}
       {controller.absent.value && <p class="neuron-absent"><Told text={controller.absent.value} /></p>}
       {shown ? <Rows controller={controller} numbers={shown} waiting={shown !== numbers} /> : !controller.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
       {tabled.value && numbers && <Table controller={controller} numbers={numbers} />}
@@ -180,15 +184,16 @@ function Rows({ controller, numbers, waiting }: { controller: NeuronController; 
         </div>
         <div class="neuron-line neuron-q">
           <span class="neuron-name"><b>q</b> <span class="token">{visible(controller.queries[row.query].text)}</span></span>
-          <div class="neuron-cell"><em>q</em><Strip values={row.q} limit={most.q} dark={dark} over={point(null)} /></div>
+          <div class="neuron-cell"><em>q</em><Sheet dark={dark}><Strip values={row.q} limit={most.q} over={point(null)} /></Sheet></div>
           <Readout controller={controller} numbers={numbers} at={lit.value} />
         </div>
       </div>
-      <ol>
+      <Sheet dark={dark}><ol>
         {page.map((at) => {
           const [to, value] = [k.get(at), v.get(at)];
           const hidden = whyHidden(controller.mask, controller.queries.length, controller.keys.length, row.query, at);
           const p = row.probs[at];
+          const pale = Boolean(hidden);
           const text = visible(controller.keys[at].text);
           return (
             <li key={at} class={[hidden && "neuron-hidden", at === key && "neuron-open"].filter(Boolean).join(" ")}>
@@ -198,24 +203,24 @@ function Rows({ controller, numbers, waiting }: { controller: NeuronController; 
                   onClick={() => open(at)} onKeyDown={(event) => keys(event, at)}>
                   <small>{at}</small> <span class="token">{text}</span>
                 </button>
-                <div class="neuron-cell"><em>k</em>{to && <Strip values={to} limit={most.k} dark={dark} over={point(at)} />}</div>
-                <div class="neuron-cell neuron-faded"><em>q ∘ k</em>{to && <Products q={row.q} k={to} limit={most.product} dark={dark} over={point(at)} />}</div>
+                <div class="neuron-cell"><em>k</em>{to && <Strip values={to} limit={most.k} pale={pale} over={point(at)} />}</div>
+                <div class="neuron-cell neuron-faded"><em>q ∘ k</em>{to && <Products q={row.q} k={to} limit={most.product} pale={pale} over={point(at)} />}</div>
                 <span class="neuron-r"><em>q · k</em>{to ? number(sum(products(row.q, to))) : "…"}</span>
                 <span class="neuron-r"><em>score</em>{hidden ? "masked" : number(row.scores[at])}</span>
                 <span class="neuron-p">
                   <em>softmax</em>
                   {hidden ? <small>{hidden}</small> : <><i aria-hidden="true"><i style={{ width: `${(100 * p) / top}%` }} /></i><span title={number(p)}>{percent(p)}</span></>}
                 </span>
-                <div class="neuron-cell neuron-faded"><em>v</em>{value && <Strip values={value} limit={most.v} dark={dark} over={point(at)} />}</div>
+                <div class="neuron-cell neuron-faded"><em>v</em>{value && <Strip values={value} limit={most.v} pale={pale} over={point(at)} />}</div>
               </div>
               {at === key && <Computation controller={controller} numbers={numbers} at={at} />}
             </li>
           );
         })}
-      </ol>
+      </ol></Sheet>
       <div class="neuron-line neuron-z">
         <span class="neuron-sigma"><b>z = Σ p · v</b> over all keys: what <b class="token">{visible(controller.queries[row.query].text)}</b> takes away</span>
-        <div class="neuron-cell"><em>z</em><Strip values={row.z} limit={most.v} dark={dark} over={point(null)} /></div>
+        <div class="neuron-cell"><em>z</em><Sheet dark={dark}><Strip values={row.z} limit={most.v} over={point(null)} /></Sheet></div>
       </div>
     </div>
   );

@@ -48,26 +48,29 @@ export function Sweep({ controller, probs }: { controller: NeuronController; pro
   const dark = controller.props.dark.value;
   const page = controller.page.value;
   const { key } = controller.props.state.value;
-  useLayoutEffect(() => {
+  const paint = useRef<() => void>(() => {});
+  paint.current = () => {
     const box = canvas.current!;
-    const paint = (width: number, height: number) => {
-      const density = window.devicePixelRatio || 1;
-      box.width = Math.round(width * density);
-      box.height = Math.round(height * density);
-      const pen = box.getContext("2d")!;
-      const style = getComputedStyle(box);
-      const most = Math.max(...probs) || 1;
-      const wide = Math.max(density, box.width / probs.length);
-      pen.fillStyle = style.getPropertyValue("--accent");
-      probs.forEach((p: number, i: number) => {
-        const high = (p / most) * box.height;
-        pen.fillRect((i * box.width) / probs.length, box.height - high, wide, high);
-      });
-    };
-    const watch = new ResizeObserver(([{ contentRect }]) => paint(contentRect.width, contentRect.height));
-    watch.observe(box);
+    const density = window.devicePixelRatio || 1;
+    const [width, height] = [Math.round(box.clientWidth * density), Math.round(box.clientHeight * density)];
+    if (box.width !== width) box.width = width;
+    if (box.height !== height) box.height = height;
+    const pen = box.getContext("2d")!;
+    pen.clearRect(0, 0, width, height);
+    const most = Math.max(...probs) || 1;
+    const wide = Math.max(density, width / probs.length);
+    pen.fillStyle = getComputedStyle(box).getPropertyValue("--accent");
+    probs.forEach((p: number, i: number) => {
+      const high = (p / most) * height;
+      pen.fillRect((i * width) / probs.length, height - high, wide, high);
+    });
+  };
+  useLayoutEffect(() => paint.current(), [probs, dark]);
+  useLayoutEffect(() => {
+    const watch = new ResizeObserver(() => paint.current());
+    watch.observe(canvas.current!);
     return () => watch.disconnect();
-  }, [probs, dark]);
+  }, []);
   const go = (event: PointerEvent) => {
     if (event.buttons === 0 || controller.order.value === "probability") return;
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();

@@ -1,6 +1,7 @@
 /** Strip of a vector: one cell a dimension, coloured by its value, with a bar up for positive and down for negative. */
 
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Floats } from "../../core/attention";
 import { diverging } from "./diverging-colours";
 
@@ -43,44 +44,129 @@ export function cells(values: Floats, limit: number, width: number, height: numb
   return rects;
 }
 
-interface StripProps {
+interface Painted {
   values: Floats;
   /** The number with the strongest colour. */
   limit: number;
-  dark: boolean;
+  /** Pale, as what is masked. */
+  pale: boolean;
+}
+
+/** Strips further apart than this, in CSS pixels, are on different canvases: between them is the computation of a cell. */
+const APART = 200;
+
+/**
+ * Strips that share a canvas: of a hundred canvases a browser paints, copies and composes a hundred at each frame.
+ *
+ *     Strip ──its place, its numbers──> Sheet ──one canvas below all──> frame
+ */
+class Strips {
+  readonly #strips = new Map<HTMLElement, Painted>();
+  #waiting = false;
+  dark = false;
+  holder: HTMLElement | null = null;
+
+  set(place: HTMLElement, strip: Painted): void {
+    this.#strips.set(place, strip);
+    this.changed();
+  }
+
+  remove(place: HTMLElement): void {
+    this.#strips.delete(place);
+  }
+
+  /** Paint once, when all strips of this drawing have their numbers. */
+  changed(): void {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    queueMicrotask(() => {
+      this.#waiting = false;
+      this.paint();
+    });
+  }
+
+  paint(): void {
+    const { holder, dark } = this;
+    if (!holder) return;
+    const density = window.devicePixelRatio || 1;
+    const origin = holder.getBoundingClientRect();
+    const placed = [...this.#strips].map(([place, strip]) => {
+      const { left, top } = place.getBoundingClientRect();
+      return { ...strip, x: left - origin.left + place.clientLeft, y: top - origin.top + place.clientTop, width: place.clientWidth, height: place.clientHeight };
+    }).filter(({ width }) => width > 0).sort((a, b) => a.y - b.y);
+    const groups: (typeof placed)[] = [];
+    for (const strip of placed) {
+      const last = groups.at(-1)?.at(-1);
+      if (last && strip.y - last.y <= APART) groups.at(-1)!.push(strip);
+      else groups.push([strip]);
+    }
+    while (holder.childElementCount > groups.length) holder.lastElementChild!.remove();
+    while (holder.childElementCount < groups.length) holder.append(document.createElement("canvas"));
+    groups.forEach((group, at) => {
+      const canvas = holder.children[at] as HTMLCanvasElement;
+      const from = Math.floor(group[0].y);
+      const high = Math.ceil(group.at(-1)!.y + group.at(-1)!.height) - from;
+      const size = [Math.round(origin.width * density), Math.round(high * density)];
+      if (canvas.width !== size[0]) canvas.width = size[0];
+      if (canvas.height !== size[1]) canvas.height = size[1];
+      canvas.style.top = `${from}px`;
+      canvas.style.height = `${high}px`;
+      const pen = canvas.getContext("2d")!;
+      pen.setTransform(1, 0, 0, 1, 0, 0);
+      pen.clearRect(0, 0, size[0], size[1]);
+      for (const { values, limit, pale, x, y, width, height } of group) {
+        pen.setTransform(1, 0, 0, 1, Math.round(x * density), Math.round((y - from) * density));
+        pen.globalAlpha = pale ? 0.35 : 1;
+        for (const rect of cells(values, limit, Math.round(width * density), Math.round(height * density), dark, Math.round)) {
+          pen.fillStyle = rect.colour;
+          pen.fillRect(rect.x, rect.y, rect.width, rect.height);
+        }
+      }
+    });
+  }
+}
+
+const Shared = createContext(new Strips());
+
+/** Draws the strips within it. */
+export function Sheet({ dark, children }: { dark: boolean; children: ComponentChildren }) {
+  const strips = useMemo(() => new Strips(), []);
+  const holder = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    strips.holder = holder.current;
+    const watch = new ResizeObserver(() => strips.paint());
+    watch.observe(holder.current!);
+    return () => watch.disconnect();
+  }, [strips]);
+  useLayoutEffect(() => {
+    strips.dark = dark;
+    strips.changed();
+  }, [dark]);
+  return (
+    <div class="neuron-sheet">
+      <div ref={holder} aria-hidden="true" />
+      <Shared.Provider value={strips}>{children}</Shared.Provider>
+    </div>
+  );
+}
+
+interface StripProps {
+  values: Floats;
+  limit: number;
+  pale?: boolean;
   /** The pointer is on a dimension, or on none. */
   over(dimension: number | null): void;
 }
 
-export function Strip({ values, limit, dark, over }: StripProps) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const height = heightOf(values.length);
-  const wide = useRef(0);
-  const paint = useRef<() => void>(() => {});
-  paint.current = () => {
-    const box = canvas.current!;
-    const density = window.devicePixelRatio || 1;
-    const [width, high] = [Math.round(wide.current * density), Math.round(height * density)];
-    if (width === 0) return;
-    if (box.width !== width) box.width = width;
-    if (box.height !== high) box.height = high;
-    const pen = box.getContext("2d")!;
-    for (const rect of cells(values, limit, width, high, dark, Math.round)) {
-      pen.fillStyle = rect.colour;
-      pen.fillRect(rect.x, rect.y, rect.width, rect.height);
-    }
-  };
-  // Other numbers are painted at once, in the width that is known: no strip is laid out again.
-  useLayoutEffect(() => paint.current(), [values, limit, dark, height]);
+/** A strip's place, on a `Sheet`. */
+export function Strip({ values, limit, pale = false, over }: StripProps) {
+  const place = useRef<HTMLSpanElement>(null);
+  const strips = useContext(Shared);
+  useLayoutEffect(() => strips.set(place.current!, { values, limit, pale }), [strips, values, limit, pale]);
   useLayoutEffect(() => {
-    // It reports the size in the frame to come; a hundred strips that asked for theirs would lay the page out a hundred times.
-    const watch = new ResizeObserver(([{ contentRect }]) => {
-      wide.current = contentRect.width;
-      paint.current();
-    });
-    watch.observe(canvas.current!);
-    return () => watch.disconnect();
-  }, []);
+    const own = place.current!;
+    return () => strips.remove(own);
+  }, [strips]);
   const moved = (event: PointerEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const { columns, lines } = shape(values.length);
@@ -89,9 +175,5 @@ export function Strip({ values, limit, dark, over }: StripProps) {
     const dimension = Math.max(0, line) * columns + Math.max(0, column);
     over(dimension < values.length ? dimension : null);
   };
-  return (
-    <span class="neuron-strip" onPointerMove={moved} onPointerDown={moved} onPointerLeave={() => over(null)}>
-      <canvas ref={canvas} aria-hidden="true" style={{ height: `${height}px` }} />
-    </span>
-  );
+  return <span ref={place} class="neuron-strip" style={{ height: `${heightOf(values.length)}px` }} onPointerMove={moved} onPointerDown={moved} onPointerLeave={() => over(null)} />;
 }
