@@ -244,6 +244,34 @@ def test_each_word_of_a_long_map_has_a_row_that_can_be_read(tab: Tabs, lecture: 
     assert [float(label.get("y", 0)) for label in labels] == [24 * row + 12 for row in range(queries)]
 
 
+GONE = """() => {
+  window.gone = [];
+  const names = (list) => [...list].filter((node) => node.nodeType === 1).map((node) => node.className || node.tagName);
+  new MutationObserver((list) => list.forEach((one) => window.gone.push(...names(one.removedNodes))))
+    .observe(document.body, { subtree: true, childList: true });
+}"""
+
+
+def test_the_next_head_of_the_arithmetic_is_drawn_over_the_last(
+    tab: Tabs, encoder: Model, look: Callable[..., Look]
+) -> None:
+    one = tab()
+    page = one.open(look(encoder, "time flies like an arrow " * 10), view="neuron", l=2, h=3, q=20)
+    page.locator(".neuron-rows [data-key]").nth(31).wait_for()
+    assert page.locator(".neuron canvas").count() == 4, (
+        "q, z, all keys on screen, and the bars: each costs at each frame"
+    )
+    assert page.locator("#found li").count() == 0, "a search that is closed lists nothing"
+    page.evaluate(GONE)
+    before = page.locator(".neuron-rows").inner_text()
+    page.keyboard.press(".")
+    page.get_by_role("heading", name="layer 2 · head 4").wait_for()
+    one.until("document.querySelector('.neuron-rows').innerText !== x", before)
+    one.until("!document.querySelector('.neuron-rows[aria-busy=true]')")
+    assert page.evaluate("window.gone") == [], "what goes and comes back moves the whole page"
+    assert one.colours(".neuron-sheet canvas")
+
+
 # ------------------------------------------------------------------------------------------------- the address
 
 STATES = [

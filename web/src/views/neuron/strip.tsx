@@ -64,6 +64,7 @@ class Strips {
   readonly #strips = new Map<HTMLElement, Painted>();
   #waiting = false;
   dark = false;
+  /** What the canvases are in, once it has its size. */
   holder: HTMLElement | null = null;
 
   set(place: HTMLElement, strip: Painted): void {
@@ -77,7 +78,7 @@ class Strips {
 
   /** Paint once, when all strips of this drawing have their numbers. */
   changed(): void {
-    if (this.#waiting) return;
+    if (this.#waiting || !this.holder) return;
     this.#waiting = true;
     queueMicrotask(() => {
       this.#waiting = false;
@@ -133,8 +134,10 @@ export function Sheet({ dark, children }: { dark: boolean; children: ComponentCh
   const strips = useMemo(() => new Strips(), []);
   const holder = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    strips.holder = holder.current;
-    const watch = new ResizeObserver(() => strips.paint());
+    const watch = new ResizeObserver(() => {
+      strips.holder = holder.current;
+      strips.paint();
+    });
     watch.observe(holder.current!);
     return () => watch.disconnect();
   }, [strips]);
