@@ -258,9 +258,7 @@ def test_the_next_head_of_the_arithmetic_is_drawn_over_the_last(
     one = tab()
     page = one.open(look(encoder, "time flies like an arrow " * 10), view="neuron", l=2, h=3, q=20)
     page.locator(".neuron-rows [data-key]").nth(31).wait_for()
-    assert page.locator(".neuron canvas").count() == 4, (
-        "q, z, all keys on screen, and the bars: each costs at each frame"
-    )
+    assert page.locator(".neuron canvas").count() == 4, "q, z, keys and bars: each costs at each frame"
     assert page.locator("#found li").count() == 0, "a search that is closed lists nothing"
     page.evaluate(GONE)
     before = page.locator(".neuron-rows").inner_text()
