@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.evaluation.evaluate import EvaluationReport, SystemResult, beaten_by, beside_baselines, loss_remarks
+from glassformer.evaluation.evaluate import (
+    EvaluationReport,
+    SystemResult,
+    beaten_by,
+    beside_baselines,
+    chance_remark,
+    loss_remarks,
+)
 from glassformer.runs.folder import EventLog, event_log_path
-from glassformer.tasks.metrics.metric import Interval
+from glassformer.tasks.metrics.metric import Interval, PerClassReport
 
 
 def beside(difference: Interval | None, metric: str = "accuracy") -> EvaluationReport:
@@ -57,6 +64,28 @@ def test_the_model_is_better_than_a_baseline_only_beyond_chance(
     difference: Interval | None, metric: str, words: str
 ) -> None:
     assert beside_baselines(beside(difference, metric)) == f"{metric} 0.500; {words} “bag of words” (0.600) on 9 rows"
+
+
+def guessed(low: float | None, confusion: list[list[int]] | None = None) -> EvaluationReport:
+    """A classifier whose Matthews correlation has this lower end of its interval."""
+    matthews = Interval(0.1) if low is None else Interval(0.1, low, 0.2)
+    return replace(
+        beside(Interval(0.0, -0.1, 0.1)),
+        metrics={"accuracy": Interval(0.5, 0.4, 0.6), "matthews": matthews},
+        classes=PerClassReport(names=["calm", "joy"], scores={}, confusion=confusion or [[2, 1], [3, 4]]),
+    )
+
+
+def test_a_classifier_near_chance_is_said_to_be_with_its_interval_and_the_most_frequent_class() -> None:
+    said = (
+        "Hardly better than chance: accuracy 0.500 [0.400, 0.600], and always “joy” has 0.700; the Matthews "
+        "correlation is 0.100 [0.000, 0.200], and that of a guess 0."
+    )
+    assert chance_remark(guessed(0.0)) == said
+    assert beside_baselines(guessed(0.0)).endswith(f"on 9 rows. {said.removesuffix('.')}")
+    assert chance_remark(guessed(0.001)) == "", "beyond chance"
+    assert chance_remark(guessed(None)) == "", "one row says nothing"
+    assert chance_remark(replace(guessed(0.0), classes=None)) == chance_remark(beside(None)) == ""
 
 
 def test_it_stands_beside_the_baseline_with_the_best_value() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import glassformer
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session, SessionInput, lens
-from glassformer.inspect.outputs import LOGITS, OutputNames, output_table
+from glassformer.inspect.outputs import LOGITS, OutputNames, OutputTable, output_table
 from glassformer.models import FAMILIES
 from glassformer.models.bart.network import Bart
 from tests.inspect.passes import network_of, reading_of, tokens_for
@@ -136,6 +137,27 @@ def test_the_lens_of_a_real_decoder() -> None:
     assert len(data["rows"]) == 5 and len(data["cells"][0]) == len(data["columns"]) == 15
     cell = data["cells"][1][-1]
     assert 0 < cell["entropy_bits"] < math.log2(found.choices) and cell["kl_bits"] == float(found.kl[1, -1])
+
+
+def test_an_answer_near_an_equal_share_is_said_to_be_hardly_better_than_chance() -> None:
+    labels = OutputTable(kind="labels", columns="text", stream="text", tokens=(), names=OutputNames())
+    assert labels.doubt(0.4, 3) == (
+        "That is hardly better than chance: the likeliest label has 40%, and an equal share of 3 labels is 33%."
+    )
+    assert labels.doubt(0.41, 3) == labels.doubt(1.0, 1) == ""
+    for other in ({"normalised": False}, {"regression": True}, {"columns": "tokens"}):
+        assert replace(labels, **other).doubt(0.34, 3) == ""
+
+
+def test_lens_and_attribution_of_a_classifier_near_chance_say_so() -> None:
+    network = network_of("bert", task="text-classification")
+    with torch.no_grad():  # its two labels are equally likely
+        for weight in network.head.parameters():
+            weight.zero_()
+    session = Session(network, reading_of("bert", task="text-classification"))
+    found, made = session.lens(), session.attribute(steps=1, baseline="zero")
+    assert found.doubt == made.target.doubt and "has 50%, and an equal share of 2 labels is 50%" in found.doubt
+    assert found.heading.endswith(found.doubt) and made.heading.endswith(found.doubt)
 
 
 def test_what_has_no_lens_says_why(minilm: object) -> None:

@@ -23,6 +23,7 @@ from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_b
 from glassformer.files import as_path, counted, readable_path, safe_repr
 from glassformer.files.atomic import disk_errors
 from glassformer.progress import with_bar
+from glassformer.reports.chance import near_chance
 from glassformer.reports.page import shown_label
 from glassformer.reports.report import Report, plain
 from glassformer.reports.table import Table
@@ -374,8 +375,34 @@ def beside_baselines(report: EvaluationReport) -> str:
 
         f1 0.890 [0.719, 1.000]; not distinguishable from the baseline “bag of words” (0.889) on 18 rows
 
-    By the paired difference of the report, since the values alone say nothing of chance.
+    By the paired difference of the report, since the values alone say nothing of chance; with the remark about chance.
     """
+    return ". ".join(filter(None, (_beside_the_best(report), chance_remark(report).removesuffix("."))))
+
+
+def chance_remark(report: EvaluationReport) -> str:
+    """A sentence where the answers of a classifier hardly depend on the class; else "".
+
+        Hardly better than chance: accuracy 0.355 [0.270, 0.440], and always “joy” has 0.345; the Matthews …
+
+    By the Matthews correlation, which is 0 of any guess, however unequal classes are.
+    """
+    accuracy, matthews = (report.metrics.get(name) for name in ("accuracy", "matthews"))
+    classes = report.classes
+    if accuracy is None or matthews is None or matthews.low is None or classes is None or not classes.confusion:
+        return ""
+    if not near_chance(matthews.value, 0.0, matthews.low):
+        return ""
+    rows = [sum(row) for row in classes.confusion]
+    most = max(range(len(rows)), key=rows.__getitem__)
+    return (
+        f"Hardly better than chance: accuracy {accuracy.written(3)}, and always “{classes.names[most]}” has "
+        f"{rows[most] / sum(rows):.3f}; the Matthews correlation is {matthews.written(3)}, and that of a guess 0."
+    )
+
+
+def _beside_the_best(report: EvaluationReport) -> str:
+    """The main metric, next to the baseline that has the best value of it."""
     score = f"{report.metric} {report.metrics[report.metric].written(3)}"
     values = {
         name: system.metrics[report.metric].value

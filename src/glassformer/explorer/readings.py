@@ -185,6 +185,7 @@ def lens_frame(session: Session, lens: Lens) -> bytes:
             "causal": about.causal,
             "normalised": about.normalised,
             "choices": lens.choices,
+            "doubt": lens.doubt,
             "rows": lens.rows,
             "outputs": [[number, about.name(number)] for number in numbers],
         },

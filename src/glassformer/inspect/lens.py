@@ -144,7 +144,13 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
     def heading(self) -> str:
         shown = "the most likely output" if self.followed is None else f"rank of {self.about.name(self.followed)}"
         shown = "each label" if self.about.columns == "text" else shown
-        return f"logit lens: {shown} after each layer, and its probability; the last column is the model's output"
+        text = f"logit lens: {shown} after each layer, and its probability; the last column is the model's output"
+        return f"{text}. {self.doubt}" if self.doubt else text
+
+    @property
+    def doubt(self) -> str:
+        """A sentence, where the model's likeliest label is hardly better than chance; else ""."""
+        return self.about.doubt(float(self.logprobs[-1, 0, 0].exp()), self.choices)
 
     def tables(self) -> list[Table]:
         """A row for each column of the lens, or for each label of one output; a column for each layer."""

@@ -25,6 +25,8 @@ from glassformer.errors import DataError, UnsupportedError, WeightsError, neares
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.tokens import Token, readable, special_token, vocabulary_entry
 from glassformer.models import Network
+from glassformer.reports.chance import near_chance
+from glassformer.reports.table import percent
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import name_list, nan_parameters
 
@@ -115,6 +117,21 @@ class OutputTable:
         if self.regression:
             return None
         return logits.softmax(-1) if self.normalised else logits.sigmoid()
+
+    def doubt(self, highest: float, count: int) -> str:
+        """A sentence where the likeliest of several labels of a text is hardly more than an equal share; else "".
+
+        Args:
+            highest: its probability
+            count: of all labels
+        """
+        one_of_several = self.columns == "text" and self.normalised and not self.regression and count > 1
+        if not one_of_several or not near_chance(highest, 1 / count):
+            return ""
+        return (
+            f"That is hardly better than chance: the likeliest label has {percent(highest)}, and an equal share of "
+            f"{count} labels is {percent(1 / count)}."
+        )
 
     def find(self, target: str | int, count: int) -> int:
         """The number of a choice, from its name or its number; `count`: of all choices.

@@ -256,6 +256,7 @@ class RowBrowser:
     explorer: its address, where it is served next to the page
     first: how many rows are shown until one asks for all; None = a page of them
     review: the command that reads a sheet of corrected labels, after which its path comes
+    doubt: a sentence, where the predictions are hardly better than chance
     """
 
     rows: Sequence[BrowserRow]
@@ -266,3 +267,4 @@ class RowBrowser:
     explorer: str = ""
     first: int | None = None
     review: str = ""
+    doubt: str = ""

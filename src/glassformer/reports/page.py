@@ -452,6 +452,7 @@ def _browser_data(browser: RowBrowser) -> dict[str, Any]:
         "explorer": browser.explorer,
         "first": browser.first,
         "review": browser.review,
+        "doubt": _label(browser.doubt),
         "rows": [_browser_row_data(row, _running_text if browser.kind == "texts" else _label) for row in browser.rows],
     }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from glassformer.evaluation.run_page import FolderPages
+from glassformer.evaluation.run_page import FolderPages, serve_run
 from glassformer.evaluation.runs import evaluated_split, open_run
 from glassformer.explorer.report_server import ReportServer
 from glassformer.reports.report import Display
@@ -76,7 +78,7 @@ def test_a_newcomer_walks_to_the_reason_for_the_worst_error_and_back(
     wrong.locator("a.look").click()
     row = page.get_by_role("region", name="Row")
     row.wait_for()
-    assert row.locator("span").all_inner_texts() == [where, f"true {true} · predicted {said}"] and true != said
+    assert row.locator("span").all_inner_texts()[:2] == [where, f"true {true} · predicted {said}"] and true != said
     assert page.get_by_label("text", exact=True).input_value() in ("time flies", "fruit flies")
     check(page, "a row in the explorer")
     page.set_viewport_size({"width": 390, "height": 844})
@@ -86,6 +88,11 @@ def test_a_newcomer_walks_to_the_reason_for_the_worst_error_and_back(
     page.wait_for_selector("#tab-attribution[aria-selected=true]")
     assert f"r.target={said}&r.against={true}" in page.url
     page.get_by_text(f"{said} rather than {true}").first.wait_for()
+    layer, head = strongest_head(page)
+    page.get_by_role("tab", name="Head", exact=True).click()
+    page.get_by_text(f"Layer {layer}, head {head}: its share of “{said} rather than {true}” is").wait_for()
+    assert f"&l={layer}&h={head}&" in page.url
+    check(page, "the head that explains a row")
     page.get_by_role("tab", name="Matrix").click()
     assert row.inner_text().startswith("← Back to the row"), "in every view"
     page.reload()
@@ -101,6 +108,36 @@ def test_a_newcomer_walks_to_the_reason_for_the_worst_error_and_back(
     assert page.get_by_role("slider", name="Loss: step").count() == 1
 
 
+def strongest_head(page: Any) -> list[str]:
+    """Layer and head that Attribution names first."""
+    page.locator(".attr-strongest button").first.wait_for()
+    _, layer, _, head = page.locator(".attr-strongest button").first.inner_text().split()
+    return [layer, head]
+
+
+def test_a_row_leads_to_the_head_that_explains_it_and_says_why(tab: Tabs, served: ReportServer) -> None:
+    page = tab().page
+    page.goto(served.url)
+    page.get_by_role("link", name="sweep/good").click()
+    page.locator(".row a.look").first.click()
+    page.get_by_role("tab", name="Head", exact=True).click()  # before or after Attribution has its numbers
+    reason = page.locator(".because")
+    reason.get_by_text("the largest of 4 heads").wait_for()
+    shown = parse_qs(urlsplit(page.url).fragment)
+    reason.get_by_role("button", name="Attribution").click()
+    assert strongest_head(page) == [*shown["l"], *shown["h"]]
+    other = page.locator(".attr-grid [role=gridcell]").last
+    other.click()
+    layer, head = re.findall(r"\d+", other.get_attribute("aria-label"))[:2]
+    page.get_by_role("tab", name="Head", exact=True).click()
+    reason.get_by_text(f"Layer {layer}, head {head}: its share of").wait_for()
+    page.reload()
+    reason.get_by_text(f"Layer {layer}, head {head}: its share of").wait_for()
+    page.keyboard.press("[")
+    reason.wait_for(state="detached")
+    assert "why=" not in page.url, "the reader has chosen another"
+
+
 def reloaded(page: Any, shows: str) -> None:
     """Load the page again: the address stays, and so does what it shows."""
     page.locator(shows).first.wait_for()
@@ -108,6 +145,34 @@ def reloaded(page: Any, shows: str) -> None:
     page.reload()
     page.locator(shows).first.wait_for()
     assert page.url == address
+
+
+def test_a_model_near_chance_says_so_on_every_page_of_the_walk(tab: Tabs, tmp_path: Path) -> None:
+    (tmp_path / "words").mkdir()
+    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
+    lines = [f"{word} flies,{label}" for word in ("time", "fruit") for label in "aabc"] * 5  # no word tells the label
+    (tmp_path / "rows.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    config = {
+        "task": "classify", "scratch": BERT, "tokenizer": str(tmp_path / "words"), "output": str(tmp_path / "guess"),
+        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.5}, "training": {"steps": 1, "batch_size": 8},
+    }  # fmt: skip
+    make_trainer(parse_config(config)).train()
+    evaluated_split(open_run(tmp_path / "guess"))
+    with serve_run(tmp_path / "guess") as server:
+        page = tab().page
+        page.goto(server.url)
+        page.get_by_text(re.compile(r"Hardly better than chance: accuracy 0\.\d+ \[.*always “a” has")).first.wait_for()
+        page.locator(".row a.look").first.click()
+        page.locator(".found", has_text="That is hardly better than chance").wait_for()
+        row = page.get_by_role("region", name="Row")
+        row.get_by_text("Hardly better than chance: accuracy").wait_for()
+        row.get_by_role("button", name="Layer by layer").click()
+        page.locator(".found", has_text="an equal share of 3 labels is 33%").wait_for()
+        cells = page.locator(".lens-grid [role=gridcell]")
+        shades = cells.evaluate_all("cells => cells.map((cell) => getComputedStyle(cell).backgroundColor)")
+        assert len(set(shades)) > 2, "the scale is that of the numbers"
+        low, high = page.locator(".lens-legend > span:not(.lens-scale)").all_inner_texts()
+        assert 20 < float(low.rstrip("%")) < 33.4 < float(high.rstrip("%")) < 50
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -121,6 +186,7 @@ def test_each_state_of_the_walk_is_in_its_address(tab: Tabs, served: ReportServe
     page.get_by_label("Answers").select_option("wrong")
     reloaded(page, ".row a.look")
     page.locator(".row a.look").first.click()
+    page.locator(".attr-strongest li").first.wait_for()
     reloaded(page, "section[aria-label=Row]")
     row = page.get_by_role("region", name="Row")
     row.get_by_role("button", name="Why").click()

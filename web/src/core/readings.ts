@@ -28,6 +28,8 @@ export interface Lens {
   causal: boolean;
   normalised: boolean;
   choices: number;
+  /** A sentence, where the likeliest label is hardly better than chance. */
+  doubt: string;
   rows: string[];
   /** Names of the outputs that occur. */
   outputs: Map<number, string>;
@@ -56,7 +58,7 @@ export interface Part {
 }
 
 export interface Attribution {
-  target: { name: string; against: string | null; title: string; stream: string; position: number | null; score: number; probability: number; likely: [string, number][] };
+  target: { name: string; against: string | null; title: string; stream: string; position: number | null; score: number; probability: number; likely: [string, number][]; doubt: string };
   parts: Part[];
   remainder: number;
   baseline: string;

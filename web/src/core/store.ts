@@ -18,6 +18,9 @@ const AT_ONCE = 3;
 
 export const overviewKey = (map: string, layer: number) => `${map}/${layer}`;
 
+/** Another head on screen is there for no reason that was told, unless the change has one. */
+const uncaused = (change: Partial<State>): Partial<State> => ("map" in change || "layers" in change || "heads" in change ? { cause: null, ...change } : change);
+
 export class Store {
   /** The session on screen; null until the first one is ready. */
   readonly session: Signal<Session | null> = signal(null);
@@ -116,7 +119,7 @@ export class Store {
       this.refuse(new UserError(`This page does not show the view ${change.view}. A page of all views: ${session.look} --html page.html`, "absent"));
       return;
     }
-    const after = clampState({ ...before, ...change }, session);
+    const after = clampState({ ...before, ...uncaused(change) }, session);
     this.current.value = after;
     if (after.view !== before.view) this.say(""); // what was said of the view before
     this.address(after.view === before.view ? "replaceState" : "pushState");
@@ -130,7 +133,7 @@ export class Store {
     batch(() => {
       this.packed = packed;
       this.overviews.value = new Map();
-      this.current.value = clampState({ ...this.state.value, ...change }, session);
+      this.current.value = clampState({ ...this.state.value, ...uncaused(change) }, session);
       this.session.value = session;
     });
     this.address("pushState");

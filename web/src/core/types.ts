@@ -439,6 +439,8 @@ export interface RowLabel {
   /** Its true label, and the class that was predicted; empty where it has none, or the text is changed. */
   true: string;
   said: string;
+  /** A sentence, where the predictions of the model are hardly better than chance. */
+  doubt: string;
   /** The text is not that of the row any more. */
   changed: boolean;
   /** The address of the page with the row. */
@@ -475,6 +477,8 @@ export interface State {
   similarity: SimilarityState;
   search: SearchState;
   embedding: EmbeddingState;
+  /** The head on screen is there for its share of the output: the largest, or one that was chosen in Attribution; at: of which token. */
+  cause: { kind: "strongest" | "chosen"; at: string } | null;
   /** Of which row of data the text is, if of one. */
   row: RowLabel | null;
   /** The step of the tour that is on screen, counted from 1; null = none. */

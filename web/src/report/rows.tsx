@@ -109,7 +109,7 @@ const Hidden = ({ children }: { children: unknown }) => <span class="unseen">{ch
 const lossOf = (loss: number): string => loss.toFixed(loss < 0.1 ? 4 : 2);
 
 /** The rows of one kind, drawn under a choice. */
-function drawer({ kind, names, command, explorer }: BrowserData, review: Review | undefined) {
+function drawer({ kind, names, command, explorer, doubt }: BrowserData, review: Review | undefined) {
   const types = [...new Set(names.map((name) => name.replace(/^[BIES]-/, "")).filter((name) => name !== "O"))];
   const colour = (tag: string) => Math.max(types.indexOf(tag.replace(/^[BIES]-/, "")), 0) % COLOURS;
   const listed = (values: string[]) => values.join(", ") || (kind === "labels" ? "(none)" : "(nothing)");
@@ -189,7 +189,7 @@ function drawer({ kind, names, command, explorer }: BrowserData, review: Review 
     if (!row.look[0] || !(explorer || command)) return null;
     if (explorer) {
       const link = element<HTMLAnchorElement>(<a class="look" href={explorer} onClick={() => address({ at: String(row.index) })}>{words}</a>);
-      void packed(row.look).then((x) => (link.href = `${explorer}#${new URLSearchParams({ v: "1", x, ...labelOf(row, kind), back: addressOf(row) })}`));
+      void packed(row.look).then((x) => (link.href = `${explorer}#${new URLSearchParams({ v: "1", x, ...labelOf(row, kind), ...(doubt && { doubt }), back: addressOf(row) })}`));
       return link as never;
     }
     const line = `${command} ${row.look.some((text) => text.startsWith("-")) ? "-- " : ""}${row.look.map(quoted).join(" ")}`;

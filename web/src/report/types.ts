@@ -169,6 +169,8 @@ export interface BrowserData {
   first: number | null;
   /** The command that reads corrected labels, after which the path of the sheet comes. */
   review: string;
+  /** A sentence, where the predictions are hardly better than chance. */
+  doubt: string;
   rows: RowData[];
 }
 

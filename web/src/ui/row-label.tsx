@@ -6,8 +6,8 @@ import type { Session } from "../core/types";
 export function Row({ store, session }: { store: Store; session: Session }) {
   const { row: label, reading } = store.state.value;
   if (!label) return null;
-  const { row, said, back, changed } = label, wrong = said && said !== label.true && session.views.includes("attribution");
-  const why = () => store.set({ view: "attribution", reading: { ...reading, target: said, against: label.true } });
+  const { row, said, doubt, back, changed } = label, wrong = store.transport.host !== "page" && said && said !== label.true && session.views.includes("attribution");
+  const why = () => store.set({ view: "attribution", cause: { kind: "strongest", at: "" }, reading: { ...reading, target: said, against: label.true, head: null } });
   return (
     <section class="row-label" aria-label="Row">
       {back && <a href={back}>← Back to the row</a>}
@@ -15,7 +15,8 @@ export function Row({ store, session }: { store: Store; session: Session }) {
       {label.true && <span>true <b>{label.true}</b>{said && <> · predicted <b>{said}</b></>}</span>}
       {changed && <span>The text is another than that of the row.</span>}
       {wrong && <button onClick={why}>Why {said}, not {label.true}?</button>}
-      {session.views.includes("lens") && <button onClick={() => store.set({ view: "lens" })}>Layer by layer</button>}
+      {session.views.includes("lens") && <button onClick={() => store.set({ view: "lens", reading: { ...reading, follow: said || null, cell: null } })}>Layer by layer</button>}
+      {doubt && <span>{doubt}</span>}
     </section>
   );
 }

@@ -8,13 +8,13 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { duration, number, percent, visible } from "../core/format";
+import { duration, number, percent, signed, visible } from "../core/format";
 import type { Attribution, Method, Part } from "../core/readings";
 import type { ViewProps } from "../core/types";
 import * as views from "../core/views";
 import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
-import { AttributionController, partName, signed, type Word } from "./attribution/attribution-controller";
+import { AttributionController, partName, type Word } from "./attribution/attribution-controller";
 import "./attribution.css";
 import "./lens.css";
 import { tableOf, useExports } from "./attribution/exports";
@@ -93,7 +93,7 @@ function Answer({ controller }: { controller: AttributionController }) {
           const asked = { target, at: at === null ? "" : String(at) };
           const shown = state.target ? state.target === asked.target && state.at === asked.at : index === 0;
           return (
-            <button key={index} class="share" style={{ "--share": `${100 * share}%` }} disabled={transport.host === "page"} aria-pressed={shown} title={`Why ${name}?`} onClick={() => controller.set({ ...asked, against: "", head: null })}>
+            <button key={index} class="share" style={{ "--share": `${100 * share}%` }} disabled={transport.host === "page"} aria-pressed={shown} title={`Why ${name}?`} onClick={() => controller.explain({ ...asked, against: "" })}>
               {name} {percent(share)}
             </button>
           );
@@ -114,7 +114,7 @@ function Controls({ controller }: { controller: AttributionController }) {
   );
   const run = (event: Event) => {
     event.preventDefault();
-    controller.set({ ...draft, head: null });
+    controller.explain(draft);
   };
   return (
     <form class="attr-controls" aria-label="What is explained" onSubmit={run}>
@@ -170,8 +170,8 @@ function Words({ controller, found }: { controller: AttributionController; found
         {head && (
           <p class="pin">
             through layer {head[1]} · head {head[2]}
-            <button class="quiet" onClick={() => controller.props.set({ view: "head", map: head[0], layers: [head[1], head[1]], heads: [head[2]], query: found.target.position })}>open</button>
-            <button class="quiet" aria-label="All words again" onClick={() => controller.set({ head: null })}>×</button>
+            <button class="quiet" onClick={() => controller.props.set({ view: "head", query: found.target.position })}>open</button>
+            <button class="quiet" aria-label="All words again" onClick={() => controller.choose(null)}>×</button>
           </p>
         )}
         <p class="lens-legend">
@@ -217,7 +217,7 @@ function Heads({ controller, found }: { controller: AttributionController; found
   const kinds = [...new Set(heads.map((part) => part.kind))];
   const choose = (part: Part) => {
     const same = on && on[1] === part.layer && on[2] === part.head && on[0] === controller.mapOf(part);
-    controller.set({ head: same ? null : [controller.mapOf(part), part.layer!, part.head!] });
+    controller.choose(same ? null : part);
   };
   return (
     <>
@@ -278,7 +278,7 @@ function Strongest({ controller, found }: { controller: AttributionController; f
     <ol class="attr-strongest">
       {controller.strongest(found, 10).map((part) => (
         <li key={partName(part)}>
-          {part.head === null ? <span>{partName(part)}</span> : <button class="quiet" onClick={() => controller.set({ head: [controller.mapOf(part), part.layer!, part.head!] })}>{partName(part)}</button>}
+          {part.head === null ? <span>{partName(part)}</span> : <button class="quiet" onClick={() => controller.choose(part)}>{partName(part)}</button>}
           <span>{signed(part.value)}</span>
         </li>
       ))}

@@ -172,7 +172,7 @@ function Shown(props: ViewProps & { shown: Difference; other: string | null }) {
     ? `${props.other ? "The texts part" : `${b} parts from ${a}`} at ${first[0] ? "" : "the "}${shown.levels[first[0]]}, at “${named(shown.queries[first[1]])}”: its vector is ${percent(shown.distance[at(first)])} of its length away.`
     : `No vector of ${b} is more than ${threshold} of its length away from that of ${a}; the largest distance is ${percent(largest(shown.distance))}.`;
   const choose = (place: CellPlace) => {
-    set({ chosen: { ...state.peek().chosen, head: place.join(".") } });
+    set({ chosen: { ...state.peek().chosen, head: place.join(".") }, layers: [place[0], place[0]], heads: [place[1]] });
     say(headText(place));
   };
   useEffect(() => say(sentence), [sentence]);

@@ -19,6 +19,7 @@ import { draw, svg } from "./head/scene";
 import { Table } from "./head/table";
 import { Tokens } from "./head/tokens";
 import "./head.css";
+import { explained } from "./head/because";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
 
@@ -205,5 +206,5 @@ function sized(element: HTMLCanvasElement, width: number, height: number, ratio:
 export const view: ViewModule = {
   name: "head", title: "Head", squares: true,
   sentence: "Each line goes from a token that attends, on the left, to one that it attends to, on the right; a stronger line is more attention. Tap or point at a word; click to pin it.",
-  Component: HeadView,
+  Component: explained(HeadView),
 };

@@ -19,6 +19,7 @@ import { Segments } from "../ui/segments";
 import "./lens.css";
 import { type Cell, LensController, PAGE } from "./lens/lens-controller";
 import { tableOf } from "./lens/picture";
+import { rangeWords } from "./lens/shade-range";
 import { Span } from "./lens/span";
 import { useExports } from "./lens/use-exports";
 import type { ViewModule } from "../ui/view-module";
@@ -26,8 +27,8 @@ import { Told } from "../ui/command";
 
 const HUE = 258;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
-const LEGEND: Record<Measure, [string, string]> = {
-  probability: ["0", "100%"], rank: ["last", "first"], kl: ["15 bits or more", "0: as the output"], entropy: ["all uniform", "0: certain"],
+const LEGEND: Record<Exclude<Measure, "probability">, [string, string]> = {
+  rank: ["last", "first"], kl: ["15 bits or more", "0: as the output"], entropy: ["all uniform", "0: certain"],
 };
 
 export function LensView(props: ViewProps) {
@@ -88,6 +89,7 @@ function Tools({ controller, lens }: { controller: LensController; lens: Lens })
   const page = controller.page.value;
   const pages = Math.ceil(lens.names.length / PAGE);
   const dark = controller.props.dark.value;
+  const legend = lens.columns === "text" || measure === "probability" ? rangeWords(controller.range.value) : LEGEND[measure];
   const followed = follow === null ? null : lens.outputs.get(lens.targets[0]);
   return (
     <div class="lens-tools one-row">
@@ -98,9 +100,9 @@ function Tools({ controller, lens }: { controller: LensController; lens: Lens })
         />
       )}
       <p class="lens-legend">
-        <span>{LEGEND[lens.columns === "text" ? "probability" : measure][0]}</span>
+        <span>{legend[0]}</span>
         <span class="lens-scale" aria-hidden="true">{Array.from({ length: 16 }, (_, at) => <i key={at} style={{ background: shade(at / 15, HUE, dark) }} />)}</span>
-        <span>{LEGEND[lens.columns === "text" ? "probability" : measure][1]}</span>
+        <span>{legend[1]}</span>
       </p>
       {followed != null && (
         <p class="pin">follows <b class="token">{visible(followed)}</b><button class="quiet" onClick={() => controller.set({ follow: null, cell: null })} aria-label="Follow the model's own output">×</button></p>

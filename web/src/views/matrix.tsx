@@ -11,6 +11,7 @@ import { zoom } from "./matrix/geometry";
 import { Legend, Strongest, Table, tableOf, Whole } from "./matrix/panel";
 import { type Figure, Plot } from "./matrix/plot";
 import "./matrix.css";
+import { explained } from "./head/because";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
 
@@ -108,5 +109,5 @@ function Matrix(props: ViewProps) {
 export const view: ViewModule = {
   name: "matrix", title: "Matrix", squares: true,
   sentence: "Each row is a token that attends, each column one that it attends to; a stronger colour is more attention. Point for the exact value, click to pin it.",
-  Component: MatrixView,
+  Component: explained(MatrixView),
 };

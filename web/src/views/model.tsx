@@ -10,6 +10,7 @@ import { Sentence } from "../ui/found";
 import { type HeadActions, withHead } from "../ui/head-cell";
 import { ORDERS, samplingNote } from "../ui/head-stats";
 import { Intro } from "../ui/intro";
+import { Because } from "./head/because";
 import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
@@ -60,6 +61,7 @@ export function ModelView({ choice, pins, ...props }: ModelProps & { choice: Com
   return (
     <div class="model-view">
       <Lead {...props} />
+      <Because {...props} />
       <div class="model-body" data-wide={asTable.value || map.heads > ROOMY ? "" : undefined}>
         <Preview {...props} map={map} heads={all} focus={focus} />
         <section class="all-heads" aria-label="All heads">

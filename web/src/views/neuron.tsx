@@ -15,6 +15,7 @@ import { shape, Sheet, Strip } from "./neuron/strip";
 import { type Numbers, NeuronController } from "./neuron/neuron-controller";
 import { shared, Computation } from "./neuron/computation";
 import "./neuron.css";
+import { explained } from "./head/because";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
 
@@ -270,5 +271,5 @@ function Table({ controller, numbers }: { controller: NeuronController; numbers:
 export const view: ViewModule = {
   name: "neuron", title: "Arithmetic", squares: true,
   sentence: "How one token's attention is computed: its query times every key gives scores, and the softmax turns them into weights. Choose a word, then a cell.",
-  Component: NeuronView,
+  Component: explained(NeuronView),
 };

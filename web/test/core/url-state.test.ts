@@ -27,7 +27,7 @@ test("a link holds the word and the head of a transcript, and the window whose p
 });
 
 test("a link holds the row that the text is of, and the way back to it, which stays on this server", () => {
-  const row = { row: "val.csv: line 2", true: "a & b", said: "joy", changed: true, back: "/run/a%20b#true=joy&at=3" };
+  const row = { row: "val.csv: line 2", true: "a & b", said: "joy", doubt: "", changed: true, back: "/run/a%20b#true=joy&at=3" };
   const text = formatState(at({ row }), null);
   assert.deepEqual(parseState(pairsOf(text), session), { state: at({ row }), notices: [] });
   for (const back of ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)"])

@@ -195,7 +195,7 @@ test("arrow keys go from a cell to the next one with something in it", () => {
   assert.deepEqual([go("ArrowRight")?.column, go("ArrowDown")?.row, go("ArrowLeft"), go("Tab")], [2, 2, undefined, undefined]);
 });
 
-const browser = (rows: BrowserData["rows"], more: Partial<BrowserData> = {}): BrowserData => ({ kind: "classes", names: ["a", "b"], grouped_by: "", command: "", explorer: "", first: null, review: "", rows, ...more });
+const browser = (rows: BrowserData["rows"], more: Partial<BrowserData> = {}): BrowserData => ({ kind: "classes", names: ["a", "b"], grouped_by: "", command: "", explorer: "", first: null, review: "", doubt: "", rows, ...more });
 const choice = (more: Partial<Choice> = {}): Choice => ({ order: "high", true: "", predicted: "", answers: "", group: "", find: "", page: "", at: "", ...more });
 const indices = (choose: ReturnType<typeof chooser>, more: Partial<Choice>) => choose(choice(more)).map(({ index }) => index);
 

@@ -20,7 +20,7 @@ from glassformer.evaluation.error_analysis.errors import (
     label_text,
 )
 from glassformer.evaluation.error_analysis.review import fingerprint
-from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
+from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines, chance_remark
 from glassformer.files import counted
 from glassformer.reports.charts import BrowserRow, PairCounts, RowBrowser, RowKind
 from glassformer.reports.page import shown_command, shown_path
@@ -154,6 +154,7 @@ class EvaluatedRows(Display):
             explorer=self.explorer,
             first=self.first,
             review=self.review if corrects else "",
+            doubt=chance_remark(self.report),
             rows=[
                 replace(
                     browser_row(record, limit, self.pages.get(record.index, ""), groups.get(record.index, ())),

@@ -11,7 +11,9 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.error_analysis.errors import label_kind
 from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts, true_label
+from glassformer.evaluation.evaluate import chance_remark
 from glassformer.evaluation.groups import group_names
 from glassformer.evaluation.runs import VALIDATION, EvaluatedSplit
 from glassformer.explorer.report_server import Explored, ReportServer, explorer_address, one_page
@@ -19,6 +21,7 @@ from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.reports.page import command_line, report_page, shown_command, shown_place, write_page
 from glassformer.tasks.predictions import sort_by_loss
+from glassformer.tasks.types import Prediction
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""
@@ -113,13 +116,15 @@ def write_explorer_pages(
     folder = path.parent / f"{path.stem}-look"
     folder.mkdir(parents=True, exist_ok=True)
     runs, written = SessionRuns(split.run.model.session_factory()), {}
+    doubt = chance_remark(split.report)
     try:
         for done, record in enumerate(records, start=1):
             texts, file = explorer_texts(record), f"row-{record.index}.html"
             # A text that is too long to look into gets no page; the row shows the command, which says why.
             with suppress(GlassformerError):
                 session = runs.begin(texts).result()
-                label = {"row": shown_place(record.where), "true": true_label(record)}
+                label = {"row": shown_place(record.where), "true": true_label(record), **_predicted(record)}
+                label |= {"doubt": doubt} if doubt else {}
                 back = f"../{quote(path.name, errors='surrogateescape')}#at={record.index}"
                 start = urlencode({"v": 1, **label, "back": back}, errors="replace")
                 page = StandalonePage(
@@ -132,3 +137,8 @@ def write_explorer_pages(
     finally:
         runs.stop()
     return written
+
+
+def _predicted(record: Prediction) -> dict[str, str]:
+    """The class that was predicted, as a link has it; of other tasks nothing."""
+    return {"said": str(record.predicted)} if label_kind([record]) == "classes" else {}

@@ -25,7 +25,7 @@ from torch import Tensor
 from glassformer.inspect.attribution.target import Target
 from glassformer.inspect.tokens import Token
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]
 
@@ -134,7 +134,9 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
 
     @property
     def heading(self) -> str:
-        return f"{self.target.title}: logit {self.target.score:z.3f}, probability {self.target.probability:.1%}"
+        aim = self.target
+        text = f"{aim.title}: logit {aim.score:z.3f}, probability {percent(aim.probability, 1)}"
+        return f"{text}. {aim.doubt}" if aim.doubt else text
 
     def tables(self) -> list[Table]:
         """What each word has of the output, by integrated gradients; the parts that added most; sums by layer."""

@@ -22,7 +22,9 @@ OUTSIDE = "O"
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Record, keys=("name", "against", "title", "stream", "position", "score", "probability", "likely")):
+class Target(
+    Record, keys=("name", "against", "title", "stream", "position", "score", "probability", "likely", "doubt")
+):
     """An output whose making is asked for.
 
     score = logit of `choice` in `column`, less that of `against_choice` if there is one; of a span both start and end
@@ -34,6 +36,7 @@ class Target(Record, keys=("name", "against", "title", "stream", "position", "sc
     score: its logit in this pass
     probability: among the choices of its column
     likely: of a model over a vocabulary, the most likely outputs there, with their probabilities
+    doubt: a sentence, where the model's likeliest label is hardly better than chance
     """
 
     name: str
@@ -46,6 +49,7 @@ class Target(Record, keys=("name", "against", "title", "stream", "position", "sc
     against_choice: int | None = None
     against: str | None = None
     likely: tuple[tuple[str, float], ...] = ()
+    doubt: str = ""
 
     @property
     def title(self) -> str:
@@ -105,6 +109,7 @@ class TargetRequest:
             likely=()
             if top is None
             else tuple((table.name(i), p) for p, i in zip(*(x.tolist() for x in top), strict=True)),
+            doubt=table.doubt(float(shares.max()), len(row)),
         )
 
     def _cell(self, table: OutputTable, logits: Tensor) -> tuple[int, int]:

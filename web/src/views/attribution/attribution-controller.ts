@@ -1,11 +1,12 @@
 /** The attribution that is computed or there, and sentences about it. */
 
 import { computed, type Signal, signal } from "@preact/signals";
-import { number, percent, visible } from "../../core/format";
+import { number, percent, signed, visible } from "../../core/format";
 import { type Attribution, type AttributionRequest, type Part, type ReadingState, requestOf } from "../../core/readings";
 import { type Progress, type Token, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
+import { followsStrongest, headPlace, mapOfPart, strongestHeads } from "../head/cause";
 
 /** Gradients of the first answer; by how much its words may miss the change of the logit; and of all, the most. */
 const [FIRST, GAP, MOST] = [16, 0.01, 512];
@@ -63,6 +64,24 @@ export class AttributionController {
     this.props.set({ reading: { ...this.state.peek(), ...change } });
   }
 
+  /** Explain another output; the head on screen is the strongest of it, where it was there for its share of this one. */
+  explain(change: Partial<ReadingState>): void {
+    const { cause } = this.props.state.peek();
+    this.props.set({ reading: { ...this.state.peek(), ...change, head: null, follow: change.target || null, cell: null }, ...(cause && { cause: { kind: "strongest", at: "" } }) });
+  }
+
+  /** The words that a head read, which is then the one on screen in the views of one head; null = all words again. */
+  choose(part: Part | null): void {
+    this.set({ head: part && [this.mapOf(part), part.layer!, part.head!] });
+    const shown = part ?? strongestHeads(this.found.peek()!)[0];
+    this.show(shown, part ? "chosen" : "strongest");
+  }
+
+  /** Have a head on screen in the views of one head. */
+  private show(part: Part, kind: "strongest" | "chosen"): void {
+    this.props.set({ ...headPlace(this.props.session, this.found.peek()!, part), cause: { kind, at: this.state.peek().at ? "" : this.usual } });
+  }
+
   async load(): Promise<void> {
     this.stop();
     const { signal } = (this.running = new AbortController());
@@ -90,6 +109,8 @@ export class AttributionController {
       const found = await views.attribution(this.props.transport, this.props.session, request, (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return null;
       this.found.value = found;
+      const [strongest] = strongestHeads(found);
+      if (strongest && followsStrongest(this.props.state.peek(), this.props.session)) this.show(strongest, "strongest");
       this.props.say(this.finding());
       return found;
     } catch (error) {
@@ -114,9 +135,7 @@ export class AttributionController {
 
   /** The attention map of a part that is a head. */
   mapOf(part: Part): string {
-    const { stream } = this.found.value!.target;
-    const own = part.kind === "head";
-    return this.props.session.maps.find((map) => map.queries === stream && (map.keys === stream) === own)?.name ?? "";
+    return mapOfPart(this.props.session, this.found.value!, part);
   }
 
   /** What colours the words: by stream, a number for each token. */
@@ -162,11 +181,9 @@ export class AttributionController {
     const words = this.words(this.props.session.streams[stream], found.integrated[stream]).filter((word) => !word.special);
     const [word] = [...words].sort((a, b) => b.value - a.value);
     const [part] = this.strongest(found, 1);
-    return `${found.target.title}: logit ${number(found.target.score)}, ${percent(found.target.probability)}. ` +
+    return `${found.target.title}: logit ${number(found.target.score)}, ${percent(found.target.probability)}. ${found.target.doubt && `${found.target.doubt} `}` +
       (word ? `The word that speaks most for it is “${visible(word.text)}” (${signed(word.value)}); ` : "") + `the strongest part is ${partName(part)} (${signed(part.value)}).`;
   }
 }
-
-export const signed = (x: number): string => (x > 0 ? "+" : "") + number(x, 3);
 
 export const partName = ({ kind, layer, head }: Part): string => `${layer === null ? "" : `layer ${layer} `}${kind}${head === null ? "" : ` ${head}`}`;

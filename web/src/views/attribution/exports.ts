@@ -2,10 +2,10 @@
 
 import { useSignalEffect } from "@preact/signals";
 import { type Figure, lengthOf, PAPER, SANS, toPng, toSvg } from "../../core/figure";
-import { visible } from "../../core/format";
+import { signed, visible } from "../../core/format";
 import type { Attribution } from "../../core/readings";
 import { diverging } from "../neuron/diverging-colours";
-import { type AttributionController, partName, signed } from "./attribution-controller";
+import { type AttributionController, partName } from "./attribution-controller";
 
 const WIDTH = 900;
 const CELL = 22;

@@ -6,6 +6,7 @@ import type { Lens, ReadingState } from "../../core/readings";
 import { type Progress, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
+import { shadeRange } from "./shade-range";
 
 export type Cell = [row: number, column: number];
 
@@ -24,6 +25,8 @@ export class LensController {
     return cell && lens && cell[0] < lens.rows.length && cell[1] < this.width(lens) ? cell : null;
   });
   readonly cell = computed(() => this.pointed.value ?? this.pinned.value);
+  /** The probabilities of the palest and of the strongest shade. */
+  readonly range = computed<[number, number]>(() => (this.lens.value ? shadeRange(this.lens.value, this.state.value.follow !== null) : [0, 1]));
   private running = new AbortController();
 
   constructor(readonly props: ViewProps) {}
@@ -35,8 +38,9 @@ export class LensController {
 
   /** The column that is told about where no cell is pinned: of the token that is pinned in another view, or the last. */
   usual(lens: Lens): number {
-    const { query, map } = this.props.state.value;
+    const { query, map, reading: { at } } = this.props.state.value;
     if (lens.columns === "text") return 0;
+    if (lens.columns === "tokens" && /^\d+$/.test(at) && Number(at) < lens.names.length) return Number(at); // of the output that Attribution explains
     const here = lens.columns === "tokens" && query !== null && mapOf(this.props.session, map).queries === lens.stream;
     return here ? query : lens.names.length - 1;
   }
@@ -98,18 +102,23 @@ export class LensController {
   shown(lens: Lens, cell: Cell): { text: string; share: number; value: string } {
     if (lens.columns === "text") {
       const { logprob } = this.label(lens, cell);
-      return { text: lens.normalised ? percent(Math.exp(logprob)) : number(this.value(lens, cell), 3), share: Math.exp(logprob), value: number(Math.exp(logprob)) };
+      return { text: lens.normalised ? percent(Math.exp(logprob)) : number(this.value(lens, cell), 3), share: this.shaded(Math.exp(logprob)), value: number(Math.exp(logprob)) };
     }
     const at = cell[0] * lens.names.length + cell[1];
     const [best] = this.top(lens, cell);
     const { measure } = this.state.value;
     const p = Math.exp(this.state.value.follow === null ? best.logprob : lens.target_logprobs[at]);
     const [share, value] =
-      measure === "probability" ? [p, percent(p)]
+      measure === "probability" ? [this.shaded(p), percent(p)]
       : measure === "rank" ? [1 - Math.log(lens.ranks[at]) / Math.log(Math.max(lens.choices, 2)), `rank ${lens.ranks[at]}`]
       : measure === "kl" ? [1 - Math.min(1, lens.kl[at] / 15), `${number(lens.kl[at], 3)} bits`]
       : [1 - lens.entropy[at] / Math.log2(Math.max(lens.choices, 2)), `${number(lens.entropy[at], 3)} bits`];
     return { text: visible(best.text), share, value };
+  }
+
+  private shaded(share: number): number {
+    const [low, high] = this.range.peek();
+    return Math.min(1, Math.max(0, (share - low) / (high - low)));
   }
 
   /** The logit of a label, where probabilities mean nothing. */
@@ -166,6 +175,6 @@ export class LensController {
     const column = lens.columns === "text" ? 0 : this.pinned.peek()?.[1] ?? this.usual(lens);
     const last = this.top(lens, [lens.rows.length - 1, column])[0];
     const where = lens.columns === "tokens" ? ` ${lens.causal ? "after" : "at"} “${visible(lens.names[column])}”` : "";
-    return `From ${this.settled(lens, column) === 0 ? "the embedding" : lens.rows[this.settled(lens, column)]} on, the model would say “${visible(last.text)}”${where}: ${percent(Math.exp(last.logprob))} in the end.`;
+    return `From ${this.settled(lens, column) === 0 ? "the embedding" : lens.rows[this.settled(lens, column)]} on, the model would say “${visible(last.text)}”${where}: ${percent(Math.exp(last.logprob))} in the end.${lens.doubt && ` ${lens.doubt}`}`;
   }
 }

@@ -3,6 +3,7 @@
 import { useSignalEffect } from "@preact/signals";
 import { PAPER, SANS, toPng, toSvg } from "../../core/figure";
 import type { LensController } from "./lens-controller";
+import { rangeWords } from "./shade-range";
 import { lensFigure, tableOf } from "./picture";
 
 export function useExports(controller: LensController): void {
@@ -11,7 +12,8 @@ export function useExports(controller: LensController): void {
     const lens = controller.lens.value;
     if (!lens) return props.exports(null);
     const { model, text_hash } = props.session;
-    const source = `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash} · logit lens, shade: ${controller.state.peek().measure}`;
+    const { measure } = controller.state.peek(), shade = lens.columns === "text" || measure === "probability" ? `probability, ${rangeWords(controller.range.peek()).join(" to ")}` : measure;
+    const source = `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash} · logit lens, shade: ${shade}`;
     props.exports({
       name: `lens-${lens.stream}`,
       finding: () => controller.finding(lens),

@@ -101,7 +101,9 @@ export class PatchController {
 
   pin(cell: [number, number] | null): void {
     const same = cell && this.pinned.value && cell.join() === this.pinned.value.join();
-    this.props.set({ patch: { ...this.state.peek(), cell: same ? null : cell } });
+    const sweep = this.sweep.value, head = !same && cell && sweep?.component_kind === "heads";
+    const shown = head ? { layers: [Number(sweep.rows[cell[0]]), Number(sweep.rows[cell[0]])] as [number, number], heads: [Number(sweep.columns[cell[1]])] } : {}; // in the views of one head too
+    this.props.set({ patch: { ...this.state.peek(), cell: same ? null : cell }, ...shown });
   }
 
   /** The classes of the pinned cell: of the sweep, or of a pass of its own. */
