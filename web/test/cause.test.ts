@@ -33,19 +33,17 @@ test("a head of cross-attention is of the map from target to source", () => {
 
 test("the head on screen is the strongest until the reader chooses one", () => {
   assert.ok(followsStrongest(at({}), session));
-  assert.ok(followsStrongest(at({ layers: [2, 2], cause: { kind: "strongest", at: "" } }), session));
+  assert.ok(followsStrongest(at({ layers: [2, 2], cause: "strongest" }), session));
   assert.ok(!followsStrongest(at({ layers: [2, 2] }), session));
-  assert.ok(!followsStrongest(at({ cause: { kind: "chosen", at: "" } }), session));
+  assert.ok(!followsStrongest(at({ cause: "chosen" }), session));
   assert.ok(!followsStrongest(at({ tour: 2 }), session), "a lesson pins what it tells of");
 });
 
 test("the link of a row has the head that explains it, and an address keeps why a head is there", () => {
   const row = "v=1&row=val.csv&true=anger&said=joy";
-  assert.deepEqual(parseState(pairsOf(row), session).state.cause, { kind: "strongest", at: "" });
-  assert.equal(parseState(pairsOf(`${row}&view=head&l=1&h=2`), session).state.cause, null, "a link that names a head");
-  assert.equal(parseState(pairsOf(row), pair()).state.cause, null, "a model that has no attribution");
-  const state = at({ layers: [2, 2], cause: { kind: "chosen", at: "4" } });
+  assert.deepEqual(parseState(pairsOf(row), session).state.cause, "strongest");
+  assert.equal(parseState(pairsOf(`${row}&view=head&l=1&h=2`), session).state.cause, "", "a link that names a head");
+  const state = at({ layers: [2, 2], cause: "chosen.4" });
   assert.deepEqual(parseState(pairsOf(formatState(state, null)), session), { state, notices: [] });
   assert.deepEqual(causeRequest(state), { target: null, at: 4, against: null });
-  assert.deepEqual(parseState(pairsOf("v=1&view=head&why=luck"), session).notices, ["this link asks for the reason “luck”, which is not here: showing chosen"]);
 });

@@ -52,7 +52,7 @@ function answer(query: LinesQuery): Lines {
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
   generation: { options: {}, path: [], at: null, shades: "chance" }, patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 }, similarity: { words: true, row: null, column: null }, search: { by: "layer", layer: null, neuron: 0 },
-  embedding: initialEmbedding(), cause: null, row: null, tour: null, chosen: {},
+  embedding: initialEmbedding(), cause: "", row: null, tour: null, chosen: {},
 };
 
 /** Links as a transport has them; layers come half open. */

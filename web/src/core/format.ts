@@ -17,9 +17,6 @@ function plain(x: number, digits: number): string {
   return x.toFixed(Math.max(digits - before, 0));
 }
 
-/** A number with its sign: +1.23, −0.5. */
-export const signed = (x: number): string => (x > 0 ? "+" : "") + number(x, 3);
-
 /** A share as a percentage: 41%, 4.1%, 0.04%; below 100% it is 99.6% or >99.9%, but for what is all within 1e-6. */
 export function percent(p: number): string {
   const x = 100 * p;

@@ -19,7 +19,7 @@ const AT_ONCE = 3;
 export const overviewKey = (map: string, layer: number) => `${map}/${layer}`;
 
 /** Another head on screen is there for no reason that was told, unless the change has one. */
-const uncaused = (change: Partial<State>): Partial<State> => ("map" in change || "layers" in change || "heads" in change ? { cause: null, ...change } : change);
+const uncaused = (change: Partial<State>): Partial<State> => ("map" in change || "layers" in change || "heads" in change ? { cause: "", ...change } : change);
 
 export class Store {
   /** The session on screen; null until the first one is ready. */

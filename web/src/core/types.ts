@@ -477,8 +477,8 @@ export interface State {
   similarity: SimilarityState;
   search: SearchState;
   embedding: EmbeddingState;
-  /** The head on screen is there for its share of the output: the largest, or one that was chosen in Attribution; at: of which token. */
-  cause: { kind: "strongest" | "chosen"; at: string } | null;
+  /** Why the head on screen is there: "strongest", its share of the output is the largest, or "chosen" in Attribution; of a token "strongest.5". */
+  cause: string;
   /** Of which row of data the text is, if of one. */
   row: RowLabel | null;
   /** The step of the tour that is on screen, counted from 1; null = none. */

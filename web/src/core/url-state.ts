@@ -13,7 +13,6 @@ import type { AttentionMap, Companding, Mix, RowLabel, Session, State } from "./
 export const VERSION = "1";
 export const SORTS = ["layer", "kind", "alike", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max", "weights", "written"];
-const CAUSES = ["strongest", "chosen"] as const;
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
 
 /** The key-value pairs of a fragment, unchecked. */
@@ -33,7 +32,7 @@ export function initialState({ maps, opening: { view, findings } }: Session): St
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
-    embedding: initialEmbedding(), cause: null, row: null, tour: null, chosen: {},
+    embedding: initialEmbedding(), cause: "", row: null, tour: null, chosen: {},
   };
 }
 
@@ -63,8 +62,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
   pairs.push(...formatEmbedding(state.embedding));
-  if (state.cause) pairs.push(["why", state.cause.kind]);
-  if (state.cause?.at) pairs.push(["why.at", state.cause.at]);
+  if (state.cause) pairs.push(["why", state.cause]);
   for (const [name, value] of Object.entries(state.row ?? {})) if (value) pairs.push([name, String(value)]);
   if (state.tour !== null) pairs.push(["tour", String(state.tour)]);
   for (const [name, value] of Object.entries(state.chosen)) pairs.push([`c.${name}`, value]);
@@ -115,8 +113,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.search = readSearch(pairs);
   state.embedding = readEmbedding(pairs, notices);
   state.row = readRow(pairs);
-  if (pairs.has("why")) state.cause = { kind: choice(pairs, "why", CAUSES, "chosen", notices), at: pairs.get("why.at") ?? "" };
-  else if (!placed && state.row?.said && session.views.includes("attribution")) state.cause = { kind: "strongest", at: "" };
+  state.cause = pairs.get("why") ?? (!placed && state.row?.said ? "strongest" : "");
   for (const [name, value] of pairs) if (name.startsWith("c.")) state.chosen[name.slice(2)] = value;
   return { state, notices: [...new Set(notices)] };
 }
@@ -158,7 +155,7 @@ function choice<T extends string>(pairs: Pairs, name: string, allowed: readonly 
 }
 
 const NAMES: Record<string, string> = {
-  view: "the view", map: "the attention map", mix: "the mix", sort: "the order", comp: "the scale", from: "tokens from text", to: "tokens of text", why: "the reason",
+  view: "the view", map: "the attention map", mix: "the mix", sort: "the order", comp: "the scale", from: "tokens from text", to: "tokens of text",
 };
 const SHOWN: Record<string, string> = { "": "all tokens", layer: "heads by layer" };
 

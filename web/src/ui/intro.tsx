@@ -38,22 +38,24 @@ const Cells = ({ bright }: { bright: number[] }) => (
   </g>
 );
 
+const Drawing = ({ children }: { children: ComponentChildren }) => <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">{children}</svg>;
+
 const Map = () => (
-  <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+  <Drawing>
     <Cells bright={[0, 0, 1, 2]} />
     {["the", "cat", "sat", "up"].map((word, at) => <Note key={word} x={64} y={40 + at * 20} end>{word}</Note>)}
     {["the", "cat", "sat", "up"].map((word, at) => <text key={word} x={79 + at * 20} y={20} text-anchor="middle" class="small">{word}</text>)}
     <path class="arrow" d="M152 75h34" />
     <Note x={190} y={72}>“sat” attends</Note>
     <Note x={190} y={86}>mostly at “cat”</Note>
-  </svg>
+  </Drawing>
 );
 
 const DRAWINGS: Record<string, ComponentChildren> = {
   model: <Map />,
   matrix: <Map />,
   head: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {["the", "cat", "sat"].map((word, at) => <Note key={word} x={50} y={34 + at * 30} end>{word}</Note>)}
       {["the", "cat", "sat"].map((word, at) => <Note key={word} x={150} y={34 + at * 30}>{word}</Note>)}
       <path class="line strong" d="M56 90C95 90 105 60 144 60" />
@@ -62,10 +64,10 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       <path class="arrow" d="M176 56h10" />
       <Note x={190} y={60}>thick: 70%</Note>
       <Note x={56} y={112}>other: 8%</Note>
-    </svg>
+    </Drawing>
   ),
   neuron: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {["query", "× key", "= score", "→ share"].map((word, at) => (
         <g key={word}>
           <Note x={62} y={28 + at * 26} end>{word}</Note>
@@ -77,19 +79,19 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       <Note x={200} y={54}>pair by pair,</Note>
       <Note x={200} y={68}>then added up</Note>
       <Note x={128} y={106}>41%</Note>
-    </svg>
+    </Drawing>
   ),
   patch: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       <Cells bright={[2, 2, 0, 3]} />
       {["0", "1", "2", "3"].map((layer, at) => <Note key={layer} x={64} y={40 + at * 20} end>{`layer ${layer}`}</Note>)}
       <path class="arrow" d="M152 50h34" />
       <Note x={190} y={46}>without it, the</Note>
       <Note x={190} y={60}>prediction changes</Note>
-    </svg>
+    </Drawing>
   ),
   lens: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {["layer 0", "layer 1", "output"].map((layer, row) => (
         <g key={layer}>
           <Note x={62} y={40 + row * 26} end>{layer}</Note>
@@ -99,10 +101,10 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       <path class="arrow" d="M206 74h18" />
       <Note x={228} y={70}>settled</Note>
       <Note x={228} y={84}>from here</Note>
-    </svg>
+    </Drawing>
   ),
   attribution: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {[["i feel", 12], ["furious", 88], ["today", 30]].map(([word, width], at) => (
         <g key={word}>
           <Note x={76} y={34 + at * 26} end>{String(word)}</Note>
@@ -111,10 +113,10 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       ))}
       <Note x={180} y={60}>made it anger</Note>
       <Note x={84} y={108}>together: the logit</Note>
-    </svg>
+    </Drawing>
   ),
   sound: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {["time", "flies", "by"].map((word, row) => (
         <g key={word}>
           {Array.from({ length: 6 }, (_, column) => <rect key={column} x={62 + column * 20} y={22 + row * 22} width="19" height="21" class={column >> 1 === row ? "bright" : "dim"} />)}
@@ -125,19 +127,19 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       <Note x={194} y={40}>the path says</Note>
       <Note x={194} y={54}>when each begins</Note>
       <Note x={62} y={108}>time →</Note>
-    </svg>
+    </Drawing>
   ),
   similarity: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       <Cells bright={[0, 1, 1, 3]} />
       {["a", "man", "plays", "guitar"].map((word, at) => <Note key={word} x={64} y={40 + at * 20} end>{word}</Note>)}
       <path class="arrow" d="M152 65h34" />
       <Note x={190} y={62}>all cells add up</Note>
       <Note x={190} y={76}>to the cosine</Note>
-    </svg>
+    </Drawing>
   ),
   contexts: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {["0.91", "0.88", "0.84"].map((score, at) => (
         <g key={score}>
           <Note x={62} y={34 + at * 28} end>{score}</Note>
@@ -147,19 +149,19 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       ))}
       <Note x={236} y={62}>same place,</Note>
       <Note x={236} y={76}>other text</Note>
-    </svg>
+    </Drawing>
   ),
   embedding: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       {[[40, 40], [58, 30], [52, 56], [74, 46]].map(([x, y]) => <circle key={x} class="bright" cx={x} cy={y} r="6" />)}
       {[[120, 86], [136, 74], [142, 96]].map(([x, y]) => <rect key={x} class="dim" x={x - 6} y={y - 6} width="12" height="12" />)}
       <path class="line" d="M40 40L58 30" />
       <Note x={176} y={52}>near = similar</Note>
       <Note x={176} y={72}>colour = class</Note>
-    </svg>
+    </Drawing>
   ),
   generate: (
-    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Drawing>
       <Note x={62} y={30} end>the cat</Note>
       <path class="line strong" d="M70 26h26" />
       <path class="line" d="M70 26C86 26 82 66 96 66" />
@@ -170,6 +172,6 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       <Note x={248} y={30}>52%</Note>
       <Note x={192} y={70}>19%</Note>
       <Note x={102} y={104}>… and all others: 29%</Note>
-    </svg>
+    </Drawing>
   ),
 };

@@ -6,8 +6,8 @@ import type { Session } from "../core/types";
 export function Row({ store, session }: { store: Store; session: Session }) {
   const { row: label, reading } = store.state.value;
   if (!label) return null;
-  const { row, said, doubt, back, changed } = label, wrong = store.transport.host !== "page" && said && said !== label.true && session.views.includes("attribution");
-  const why = () => store.set({ view: "attribution", cause: { kind: "strongest", at: "" }, reading: { ...reading, target: said, against: label.true, head: null } });
+  const { row, said, doubt, back, changed } = label, wrong = said && said !== label.true && session.views.includes("attribution");
+  const why = () => store.set({ view: "attribution", cause: "strongest", reading: { ...reading, target: said, against: label.true, head: null } });
   return (
     <section class="row-label" aria-label="Row">
       {back && <a href={back}>← Back to the row</a>}

@@ -8,7 +8,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { duration, number, percent, signed, visible } from "../core/format";
+import { duration, number, percent, visible } from "../core/format";
 import type { Attribution, Method, Part } from "../core/readings";
 import type { ViewProps } from "../core/types";
 import * as views from "../core/views";
@@ -18,6 +18,7 @@ import { AttributionController, partName, type Word } from "./attribution/attrib
 import "./attribution.css";
 import "./lens.css";
 import { tableOf, useExports } from "./attribution/exports";
+import { signed } from "./head/cause";
 import { diverging } from "./neuron/diverging-colours";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";

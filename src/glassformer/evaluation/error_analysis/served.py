@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.error_analysis.errors import label_kind
 from glassformer.evaluation.error_analysis.page import EvaluatedRows, explorer_texts, true_label
 from glassformer.evaluation.evaluate import chance_remark
 from glassformer.evaluation.groups import group_names
@@ -21,7 +20,6 @@ from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.reports.page import command_line, report_page, shown_command, shown_place, write_page
 from glassformer.tasks.predictions import sort_by_loss
-from glassformer.tasks.types import Prediction
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""
@@ -123,7 +121,7 @@ def write_explorer_pages(
             # A text that is too long to look into gets no page; the row shows the command, which says why.
             with suppress(GlassformerError):
                 session = runs.begin(texts).result()
-                label = {"row": shown_place(record.where), "true": true_label(record), **_predicted(record)}
+                label = {"row": shown_place(record.where), "true": true_label(record)}
                 label |= {"doubt": doubt} if doubt else {}
                 back = f"../{quote(path.name, errors='surrogateescape')}#at={record.index}"
                 start = urlencode({"v": 1, **label, "back": back}, errors="replace")
@@ -137,8 +135,3 @@ def write_explorer_pages(
     finally:
         runs.stop()
     return written
-
-
-def _predicted(record: Prediction) -> dict[str, str]:
-    """The class that was predicted, as a link has it; of other tasks nothing."""
-    return {"said": str(record.predicted)} if label_kind([record]) == "classes" else {}

@@ -1,12 +1,12 @@
 /** The attribution that is computed or there, and sentences about it. */
 
 import { computed, type Signal, signal } from "@preact/signals";
-import { number, percent, signed, visible } from "../../core/format";
+import { number, percent, visible } from "../../core/format";
 import { type Attribution, type AttributionRequest, type Part, type ReadingState, requestOf } from "../../core/readings";
 import { type Progress, type Token, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
-import { followsStrongest, headPlace, mapOfPart, strongestHeads } from "../head/cause";
+import { followsStrongest, headPlace, mapOfPart, signed, strongestHeads } from "../head/cause";
 
 /** Gradients of the first answer; by how much its words may miss the change of the logit; and of all, the most. */
 const [FIRST, GAP, MOST] = [16, 0.01, 512];
@@ -67,7 +67,7 @@ export class AttributionController {
   /** Explain another output; the head on screen is the strongest of it, where it was there for its share of this one. */
   explain(change: Partial<ReadingState>): void {
     const { cause } = this.props.state.peek();
-    this.props.set({ reading: { ...this.state.peek(), ...change, head: null, follow: change.target || null, cell: null }, ...(cause && { cause: { kind: "strongest", at: "" } }) });
+    this.props.set({ reading: { ...this.state.peek(), ...change, head: null, follow: change.target || null, cell: null }, cause: cause && "strongest" });
   }
 
   /** The words that a head read, which is then the one on screen in the views of one head; null = all words again. */
@@ -79,7 +79,7 @@ export class AttributionController {
 
   /** Have a head on screen in the views of one head. */
   private show(part: Part, kind: "strongest" | "chosen"): void {
-    this.props.set({ ...headPlace(this.props.session, this.found.peek()!, part), cause: { kind, at: this.state.peek().at ? "" : this.usual } });
+    this.props.set({ ...headPlace(this.props.session, this.found.peek()!, part), cause: this.state.peek().at || !this.usual ? kind : `${kind}.${this.usual}` });
   }
 
   async load(): Promise<void> {

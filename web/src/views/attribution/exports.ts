@@ -2,8 +2,9 @@
 
 import { useSignalEffect } from "@preact/signals";
 import { type Figure, lengthOf, PAPER, SANS, toPng, toSvg } from "../../core/figure";
-import { signed, visible } from "../../core/format";
+import { visible } from "../../core/format";
 import type { Attribution } from "../../core/readings";
+import { signed } from "../head/cause";
 import { diverging } from "../neuron/diverging-colours";
 import { type AttributionController, partName } from "./attribution-controller";
 

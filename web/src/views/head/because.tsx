@@ -20,7 +20,7 @@ function Share(props: ViewProps) {
   }, [frame]);
   return (
     <div class="because hint">
-      {found ? <p role="status">{causeSentence(found, session, state.value)}</p> : waiting}
+      {found ? <span role="status">{causeSentence(found, session, state.value)}</span> : waiting}{" "}
       <button class="quiet" onClick={() => set({ view: "attribution" })}>Attribution</button>
     </div>
   );

@@ -1,9 +1,12 @@
 /** Why a head is on screen: its share of the output that Attribution explains. */
 
-import { signed } from "../../core/format";
+import { number } from "../../core/format";
 import { type Attribution, type AttributionRequest, type Part, requestOf } from "../../core/readings";
 import type { Session, State } from "../../core/types";
 import { initialState } from "../../core/url-state";
+
+/** A number with its sign: +1.23, −0.5. */
+export const signed = (x: number): string => (x > 0 ? "+" : "") + number(x, 3);
 
 /** Heads, those with the largest shares first. */
 export const strongestHeads = (found: Attribution): Part[] => found.parts.filter(({ head }) => head !== null).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
@@ -18,13 +21,13 @@ export const headPlace = (session: Session, found: Attribution, part: Part): Pic
 
 /** Whether the head on screen is the one that the attribution names: by a link of a row, or since no other was chosen. */
 export function followsStrongest(state: State, session: Session): boolean {
-  if (state.cause) return state.cause.kind === "strongest";
+  if (state.cause) return state.cause.startsWith("strongest");
   const opened = initialState(session);
   return state.tour === null && (["map", "layers", "heads"] as const).every((name) => String(state[name]) === String(opened[name]));
 }
 
 /** What is explained by the head on screen. */
-export const causeRequest = ({ reading, cause }: State): AttributionRequest => requestOf({ ...reading, at: reading.at || cause!.at });
+export const causeRequest = ({ reading, cause }: State): AttributionRequest => requestOf({ ...reading, at: reading.at || (cause.split(".")[1] ?? "") });
 
 /** Why the head on screen is there, in a sentence; null where it has no share of the output. */
 export function causeSentence(found: Attribution, session: Session, { map, layers: [layer], heads: [head] }: State): string | null {

@@ -3,7 +3,7 @@
 import { type Figure, PAPER, SANS, toPng, toSvg } from "../../core/figure";
 import { paintMap } from "../../core/heatmap";
 import type { AttentionMap, Exports, Session } from "../../core/types";
-import { headBytes } from "../../ui/thumbnail";
+import { headBytes } from "./thumbnail";
 import { samplingNote, STATS } from "../../ui/head-stats";
 import { arranged, type Head, kindOf, stat, summary } from "./heads";
 

@@ -1,7 +1,7 @@
 /** The heads of an attention map, in every order that can be chosen. */
 
 import type { AttentionMap, Overview } from "../../core/types";
-import { ALIKE, groups, similarities } from "../../core/clusters";
+import { ALIKE, groups, similarities } from "./clusters";
 import { number, percent, plural } from "../../core/format";
 import { overviewKey } from "../../core/store";
 import { ORDERS, STATS, statText } from "../../ui/head-stats";

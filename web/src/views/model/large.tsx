@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { number, rank, visible } from "../../core/format";
 import type { AttentionMap, Row, Token } from "../../core/types";
-import { Thumbnail } from "../../ui/thumbnail";
+import { Thumbnail } from "./thumbnail";
 import type { ModelProps } from "../model";
 import type { Head } from "./heads";
 import * as views from "../../core/views";

@@ -1,9 +1,9 @@
 /** Thumbnail heat map of one attention head. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { paintMap } from "../core/heatmap";
-import type { Overview } from "../core/types";
-import { dark } from "./theme";
+import { paintMap } from "../../core/heatmap";
+import type { Overview } from "../../core/types";
+import { dark } from "../../ui/theme";
 
 /** The bytes of one head: [height · width]. */
 export function headBytes(overview: Overview, head: number): Uint8Array {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { groups, similarities } from "../../src/core/clusters";
-import type { Overview } from "../../src/core/types";
+import { groups, similarities } from "../src/views/model/clusters";
+import type { Overview } from "../src/core/types";
 
 /** The same by the definition: the two most similar groups are joined, one pair after another. */
 function plainly(similar: Float64Array, n: number, least: number): number[][] {

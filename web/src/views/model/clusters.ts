@@ -1,7 +1,7 @@
 /** Groups of heads whose maps look alike: average linkage of the cosine similarity of their thumbnails. */
 
-import { pooled } from "./heatmap";
-import type { Overview } from "./types";
+import { pooled } from "../../core/heatmap";
+import type { Overview } from "../../core/types";
 
 /** Mean similarity of two groups, from which they are one. */
 export const ALIKE = 0.8;
