@@ -195,6 +195,7 @@ def _session_page(
         readings=list(readings.values()),
         corpus=corpus,
         lesson=runs.factory.lesson,
+        compare=runs.factory.explain_similarity,
         tabs=tabs,
     )
 

@@ -20,8 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from glassformer.core.attention import MultiHeadAttention
 from glassformer.core.quantised import count_weights
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.explorer import model_words
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
 from glassformer.inspect.numbers import level_names
@@ -30,6 +32,7 @@ from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
+from glassformer.inspect.similarity import SimilarityMap
 from glassformer.inspect.tokens import Token, find_token
 from glassformer.reports.table import percent
 
@@ -38,6 +41,7 @@ SHOWN, MOST_TOKENS = 6, 24
 Item = tuple[str, str, float | None]
 """A name, what stands next to it, and a share from 0 to 1 that is drawn as a bar."""
 Value = str | int | float
+Compare = Callable[[str, str], SimilarityMap]
 
 _SPEC = re.compile(r"[+,]?(\.\d{1,2})?[efgd%]?", re.ASCII)
 _OCCURRENCE = re.compile(r"(?P<word>.*)#(?P<number>[1-9]\d{0,3})", re.ASCII | re.DOTALL)
@@ -95,11 +99,13 @@ def opening_link(session: Session) -> OpeningLink:
 class PassFacts:
     """The facts at a place of a pass: each property with a docstring is a name that a lesson may use.
 
+    Args:
+        compare: two texts → the map of their similarity; None = the model makes no vectors of texts
     Raises: DataError: no such map, layer, head or token.
     """
 
-    def __init__(self, session: Session, link: OpeningLink, place: PassPlace) -> None:
-        self._session, self._link, self._place = session, link, place
+    def __init__(self, session: Session, link: OpeningLink, place: PassPlace, compare: Compare | None = None) -> None:
+        self._session, self._link, self._place, self._compare = session, link, place, compare
         if place.map is not None and place.map not in session.maps:
             raise DataError(f"map is {safe_repr(place.map)}; this pass has {', '.join(session.maps)}")
         self._about = session.maps[place.map or link.map]
@@ -226,12 +232,44 @@ class PassFacts:
     @property
     def attn(self) -> str:
         """name of the attention layer: blocks.4.attn"""
-        return self._session.attention_layer(self.layer, self._about.name).attention.path
+        return self._attention.path
 
     @property
     def embedding(self) -> str:
         """name of the token embedding: embed"""
         return self._session.network.embedding.path
+
+    # ------------------------------------------------------------------------------- what this model does, in words
+
+    @property
+    def kinds_of_tokens(self) -> str:
+        """what the tokens of the text are: words, pieces of words, signs such as [CLS]"""
+        return model_words.kinds_of(self._queries)
+
+    @property
+    def made_of(self) -> str:
+        """what the vector of the query token is made of before the first layer"""
+        return model_words.made_of(self._session, self.stream)
+
+    @property
+    def not_in_it(self) -> str:
+        """a sentence that this vector does not say the token's place, where that is so"""
+        return model_words.not_in_it(self._session, self.stream)
+
+    @property
+    def made_ready(self) -> str:
+        """a sentence on what was done to query and key before their product, where something was"""
+        return model_words.made_ready(self._attention)
+
+    @property
+    def to_score(self) -> str:
+        """what makes the score of the product, up to “that is”"""
+        return model_words.to_score(self._attention, self.scale, self.position_bias)
+
+    @property
+    def norms_between(self) -> str:
+        """that norms rescale the sums of the block, where they do"""
+        return model_words.norms_between(self._session.network.get_submodule(self.block))
 
     # ------------------------------------------------------------------------------------------- one cell
 
@@ -378,6 +416,47 @@ class PassFacts:
         return self._answer.sentence
 
     @property
+    def answer_from(self) -> str:
+        """the vectors that the answer is read from: that of one token, or the last ones"""
+        at = self._answer_at
+        return "the last vectors" if at is None else f"the last vector of “{self._queries[at].text}”"
+
+    @property
+    def followed_instead(self) -> str:
+        """a sentence on why another token than that of the answer was followed, where one was"""
+        at = self._answer_at
+        if at is None or at == self.query_at or self._about.queries != self._about.keys:
+            return ""
+        own = self._queries[at].text
+        return f" “{self.query}” was followed here, since no head links “{own}” to another word as clearly."
+
+    @property
+    def text_similarity(self) -> float:
+        """cosine of the vectors of two texts, each by itself"""
+        return self._similarity.similarity
+
+    @property
+    def texts_alike(self) -> str:
+        """what this cosine says, in words"""
+        return model_words.alike(self.text_similarity)
+
+    @property
+    def closest_words(self) -> str:
+        """the two words that add most to it"""
+        words = self._similarity.words()
+        first, second = words.tokens
+        pairs = ((first[i], second[j], x) for i, j, x in words.top(words.cells.size) if x > 0)
+        chosen = next((pair for pair in pairs if not (pair[0].special or pair[1].special)), None)
+        return "no two words" if chosen is None else f"“{chosen[0].text}” and “{chosen[1].text}”"
+
+    @property
+    def moved(self) -> str:
+        """whether query and key have come closer or moved apart between this layer and the end"""
+        before, after = self.cosine_pair, self.cosine_pair_end
+        near = abs(after - before) < 0.02
+        return "stayed as near" if near else "came closer" if after > before else "moved apart"
+
+    @property
     def top(self) -> str:
         """the most likely output"""
         return self._choice(0)[0]
@@ -470,12 +549,22 @@ class PassFacts:
         pairs = zip(numbers.tolist(), shares.tolist(), strict=True)
         return [(self._prediction[0](number), f"{share:.1%}", share) for number, share in pairs]
 
+    def _list_similar_words(self) -> list[Item]:
+        words = self._similarity.words()
+        names = [[token.text for token in tokens] for tokens in words.tokens]
+        top = words.top(SHOWN)
+        return [(f"{names[0][i]} · {names[1][j]}", f"{x:+.3f}", max(0.0, x / abs(top[0][2]))) for i, j, x in top]
+
     def _by_layer(self, first: Sequence[Tensor] | Tensor, second: Sequence[Tensor] | Tensor) -> list[Item]:
         names = level_names(len(first))
         cosines = [_cosine(a, b) for a, b in zip(first, second, strict=True)]
         return [(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(names, cosines, strict=True)]
 
     # ------------------------------------------------------------------------------------- what they are made of
+
+    @property
+    def _attention(self) -> MultiHeadAttention:
+        return self._session.attention_layer(self.layer, self._about.name).attention
 
     @cached_property
     def _shares(self) -> Tensor:
@@ -533,6 +622,17 @@ class PassFacts:
         if reply is None:
             raise DataError("the model says nothing about this text: it has no head, or the text no gap to fill")
         return reply
+
+    @property
+    def _answer_at(self) -> int | None:
+        choices = self._answer.choices
+        return choices[0].at if choices and len({choice.at for choice in choices}) == 1 else None
+
+    @cached_property
+    def _similarity(self) -> SimilarityMap:
+        if self._compare is None or len(self._session.texts) != 2:
+            raise DataError("this needs two texts, and a model that makes vectors of texts")
+        return self._compare(*self._session.texts)
 
     @cached_property
     def _prediction(self) -> tuple[Callable[[int], str], Tensor]:

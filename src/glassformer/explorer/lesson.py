@@ -30,7 +30,7 @@ SHIPPED = Path(__file__).parent / "lessons"
 MAX_BYTES, MAX_STEPS, MAX_CHARACTERS = 1_000_000, 100, 4_000
 """Size of a lesson's file, its steps, and the characters of one of its texts: a page shows a few hundred of them."""
 
-NEEDS = tuple(f"{no}{need}" for need in ("answer", "source", "text", "sound") for no in ("", "no "))
+NEEDS = tuple(f"{no}{need}" for need in ("answer", "source", "text", "sound", "pair") for no in ("", "no "))
 """What a step may need; see `LessonPart`."""
 
 Words = Annotated[
@@ -122,6 +122,7 @@ class LessonPart(LessonPlace):
         source: it has cross-attention
         text: its tokens are of a text, or of one that it writes
         sound: it hears
+        pair: it compares two texts, and there are two
     """
 
     title: Label

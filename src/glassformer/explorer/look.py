@@ -333,6 +333,7 @@ class Look(LocalPage, InNotebook):
             corpus=self.explorer.maps.corpus,
             projections=self._projections,
             lesson=self.explorer.runs.factory.lesson,
+            compare=self.explorer.runs.factory.explain_similarity,
             command=command,
             tabs=tabs,
         )

@@ -29,6 +29,7 @@ from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.describe import ModelFacts, check_view, describe, session_id, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
+from glassformer.explorer.facts import Compare
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
@@ -155,6 +156,7 @@ class StandalonePage:
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
         readings: views of the session; of the others those that are quick, and the one that `start` opens with.
         lesson: that the page plays; None = its tour.
+        compare: two texts → the map of their similarity, which the tour tells of; None = it does not.
         command: that makes this page; empty = `glassformer look`, of these texts.
         tabs: the views that the page shows, with their numbers and program alone, and no tour; none = all.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files. ConfigError: no such
@@ -176,6 +178,7 @@ class StandalonePage:
         projections: Mapping[str, bytes] | None = None,
         readings: Sequence[Reading] = (),
         lesson: Lesson | None = None,
+        compare: Compare | None = None,
         command: str = "",
         tabs: Sequence[str] = (),
     ) -> None:
@@ -207,7 +210,7 @@ class StandalonePage:
         self.generated = generated
         self.corpus, self.projections = corpus, dict(projections or {})
         self.readings = list(readings)
-        self.lesson = lesson
+        self.lesson, self.compare = lesson, compare
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around(views=self.tabs, reports=bool(self._about["reports"]))
@@ -277,7 +280,7 @@ class StandalonePage:
         missing = {"generate"} if self.generated is None else set()
         if self.lesson is None:
             missing |= {view for view in OF_HEAD if view not in has}
-        played = tell(self.session, self.facts, self.lesson, missing=missing)
+        played = tell(self.session, self.facts, self.lesson, missing=missing, compare=self.compare)
         asked = [step.without for step in played.steps if step.without is not None]
         without = [read(self.session, "without", WithoutRequest(**request)) for request in asked]
         return [Reading("tour", {}, frame_of("tour", played)), *{each.key: each for each in without}.values()]

@@ -21,7 +21,7 @@ import torch
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts, views_of
-from glassformer.explorer.facts import Item, OpeningLink, PassFacts, Value, filled, opening_link
+from glassformer.explorer.facts import Compare, Item, OpeningLink, PassFacts, Value, filled, opening_link
 from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, read_lesson
 from glassformer.explorer.lesson_options import check_option
 from glassformer.files import safe_repr
@@ -119,17 +119,24 @@ class LessonRun(Report, kind="lesson"):
 
 def tour(scene: Scene) -> LessonRun:
     """The lesson of the page on the pass that it shows; without one, the shipped tour."""
-    return tell(scene.session, scene.runs.facts, scene.runs.factory.lesson)
+    factory = scene.runs.factory
+    return tell(scene.session, scene.runs.facts, factory.lesson, compare=factory.explain_similarity)
 
 
 def tell(
-    session: Session, facts: ModelFacts, lesson: Lesson | None = None, *, missing: Collection[str] = ()
+    session: Session,
+    facts: ModelFacts,
+    lesson: Lesson | None = None,
+    *,
+    missing: Collection[str] = (),
+    compare: Compare | None = None,
 ) -> LessonRun:
     """A lesson with the numbers of a pass.
 
     Args:
         lesson: None = the explorer's tour
         missing: views that the page does not have, though the model does
+        compare: two texts → the map of their similarity; None = facts of it are not to be had
     Raises: DataError: a step whose place, fact or component is not there, with the step: `steps[0]`.
     """
     lesson = (lesson or read_lesson("tour")).of(session)
@@ -137,20 +144,22 @@ def tell(
     has = [
         name for name in views_of(facts) if name not in missing and (name != "similarity" or len(session.texts) == 2)
     ]
-    answers = answer(session) is not None
+    there = {"answer": answer(session) is not None, "pair": compare is not None and len(session.texts) == 2}
     for number, part in enumerate(lesson.steps):
-        if not all(_has(session, need, answers) for need in part.all_needs):
+        if not all(_has(session, need, there) for need in part.all_needs):
             continue
         try:
-            steps.append(_step(session, has, link, part))
+            steps.append(_step(session, has, link, part, compare))
         except (ConfigError, DataError, UnsupportedError) as error:
             raise DataError(f"lesson {lesson.title!r}: steps[{number}]: {error}") from error
     return LessonRun(lesson=lesson.title, model=facts.name, texts=list(session.texts), steps=steps)
 
 
-def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonPart) -> TourStep:
-    here = PassFacts(session, link, part.place)
-    others = {name: PassFacts(session, link, number.place) for name, number in part.numbers.items()}
+def _step(
+    session: Session, has: Sequence[str], link: OpeningLink, part: LessonPart, compare: Compare | None
+) -> TourStep:
+    here = PassFacts(session, link, part.place, compare)
+    others = {name: PassFacts(session, link, number.place, compare) for name, number in part.numbers.items()}
 
     def value(name: str) -> Value:
         return others[name].value(part.numbers[name].of) if name in others else here.value(name)
@@ -176,15 +185,15 @@ def _step(session: Session, has: Sequence[str], link: OpeningLink, part: LessonP
     )
 
 
-def _has(session: Session, needs: str, answers: bool) -> bool:
+def _has(session: Session, needs: str, there: Mapping[str, bool]) -> bool:
     """Whether a pass has what a step needs, as `LessonPart.needs` names it; `no …` is the opposite.
 
     Args:
-        answers: whether the model says something about the text
+        there: what is known already
     """
     what = needs.removeprefix("no ")
-    if what == "answer":
-        has = answers
+    if what in there:
+        has = there[what]
     elif what == "source":
         has = any({about.queries, about.keys} == {"source", "target"} for about in session.maps.values())
     elif what == "text":

@@ -46,13 +46,16 @@ class Lookup:
 
 def embedding_table(session: Session, stream: str) -> nn.Embedding | None:
     """The table that the tokens of a stream are looked up in; None where it has none, or several (codebooks)."""
+    table = None if session.network.sizes.codebooks else getattr(input_embedding(session, stream), "tokens", None)
+    return table if isinstance(table, nn.Embedding) else None
+
+
+def input_embedding(session: Session, stream: str) -> nn.Module | None:
+    """What makes the vectors of a stream's tokens that enter its first block; None where nothing by that name does."""
     network, stack = session.network, session.network.stacks().get(stream)
     paths = [path for path, module in network.named_modules() if module is stack]
-    if not paths or network.sizes.codebooks:
-        return None
-    embed = getattr(network.get_submodule(paths[0].rpartition(".")[0]), "embed", None)
-    table = getattr(embed, "tokens", None)
-    return table if isinstance(table, nn.Embedding) else None
+    embed = getattr(network.get_submodule(paths[0].rpartition(".")[0]), "embed", None) if paths else None
+    return embed if isinstance(embed, nn.Module) else None
 
 
 def streams_with_table(session: Session) -> list[str]:

@@ -1,0 +1,89 @@
+"""What a model does with places, scores and norms, in words that are true of it: for the texts of lessons.
+
+made_of         its row in a table that the model has learned, plus the vector of its place in the text
+not_in_it       They do not say where in the text it stands: heads learn that otherwise, as we shall see.
+made_ready      Both were turned by the places of their tokens (rotary positions).
+to_score        Times 0.125, plus -1.3 for the distance of the two, that is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from glassformer.core.attention import MultiHeadAttention
+from glassformer.core.blocks import Block
+from glassformer.core.embeddings import LearnedPositions
+from glassformer.inspect.lookup import input_embedding
+from glassformer.inspect.session import Session
+from glassformer.inspect.tokens import Token
+
+
+def kinds_of(tokens: Sequence[Token]) -> str:
+    """What tokens are: words, pieces of words, signs of the model's own."""
+    special = next((token.text for token in tokens if token.special), None)
+    kinds = ["words"] if any(not token.special for token in tokens) else []
+    kinds += ["pieces of words"] if any(token.continues for token in tokens) else []
+    kinds += [f"signs of its own, such as {special}"] if special is not None else []
+    return " and ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
+
+
+def made_of(session: Session, stream: str) -> str:
+    """What the vector of a token is made of before the first layer."""
+    embedding = input_embedding(session, stream)
+    row = "its row in a table that the model has learned"
+    spec, positions = getattr(embedding, "spec", None), getattr(embedding, "positions", None)
+    added = []
+    if isinstance(positions, LearnedPositions):
+        added.append(f"the vector of its place in the text, one of {positions.num_embeddings:,} in another such table")
+    elif positions is not None:
+        added.append("waves that say its place in the text")
+    if getattr(embedding, "segments", None) is not None:
+        added.append("one that says which of two texts it is of")
+    scaled = f", times {spec.scale:.3g}," if spec is not None and getattr(spec, "scale", 1.0) != 1.0 else ""
+    norm = getattr(embedding, "norm", None)
+    normed = "; the sum is brought to a common scale" if norm is not None and not isinstance(norm, nn.Identity) else ""
+    return f"{row}{scaled}{' plus ' if added else ''}{', and '.join(added)}{normed}"
+
+
+def not_in_it(session: Session, stream: str) -> str:
+    """That a vector does not say which place its token has, where heads learn it otherwise; with a space in front."""
+    if getattr(input_embedding(session, stream), "positions", None) is not None:
+        return ""
+    known = any(about.rotary or about.biased for about in session.maps.values() if about.queries == stream)
+    return " They do not say where in the text it stands: that reaches the heads, as we shall see." if known else ""
+
+
+def made_ready(attention: MultiHeadAttention) -> str:
+    """What was done to query and key before they are multiplied; with a space behind."""
+    words = ["brought to one length"] if attention.spec.qk_norm is not None else []
+    if attention.spec.rotary is not None:
+        words.append("turned by the places of their tokens (rotary positions), so that distance counts")
+    return f"Both were {' and '.join(words)}. " if words else ""
+
+
+def to_score(attention: MultiHeadAttention, scale: float, position_bias: float) -> str:
+    """What makes a score of the product of query and key."""
+    cap = attention.spec.score_cap
+    words = [f"times {scale:.4g}"] if scale != 1 else []
+    if cap is not None:
+        words.append(f"held below {cap:.4g}")
+    elif position_bias:
+        words.append(f"{'plus' if position_bias > 0 else 'minus'} {abs(position_bias):.4g} for the distance of the two")
+    return f"{', '.join(words).capitalize()}, that is" if words else "That is"
+
+
+def norms_between(block: nn.Module) -> str:
+    """That norms rescale the sums of a block, where they do; with a space in front."""
+    after = isinstance(block, Block) and not isinstance(block.ffn_residual.on_residual, nn.Identity)
+    return ", with the norm that brings each sum to a common scale," if after else ""
+
+
+ALIKE = ((0.8, "nearly the same"), (0.5, "closely related"), (0.25, "somewhat related"), (-2.0, "hardly related"))
+"""Cosines of two texts, from which on they are so to a model that compares texts."""
+
+
+def alike(cosine: float) -> str:
+    """What a cosine of two texts says."""
+    return next(words for least, words in ALIKE if cosine >= least)
