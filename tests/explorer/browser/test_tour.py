@@ -138,3 +138,15 @@ def test_who_leaves_the_tour_ends_what_was_computed_ahead(tab: Tabs, story: Look
         page.get_by_role("button", name="Tour", exact=True).click()
     with page.expect_event("requestfailed", lambda request: request.url.endswith("/lens")):
         page.keyboard.press("Escape")
+
+
+def test_on_a_phone_a_long_list_shows_that_it_goes_on(tab: Tabs, served: Look) -> None:
+    one = tab(viewport={"width": 390, "height": 844})
+    page = one.goto(served, tour=1)
+    page.get_by_role("heading", name="1. Tokens").wait_for()
+    items = page.locator(".tour ol")
+    assert items.evaluate("list => list.scrollHeight > list.clientHeight"), "else nothing goes on"
+    mask, padding = items.evaluate(
+        "list => (({ maskImage, paddingBottom }) => [maskImage, paddingBottom])(getComputedStyle(list))"
+    )
+    assert "linear-gradient" in mask and padding == "22px", "a fade, above which the last line can be scrolled"

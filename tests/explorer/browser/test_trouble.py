@@ -192,21 +192,43 @@ def test_no_text_at_all(tab: Tabs, tiny: Look, texts: list[str]) -> None:
     assert field.get_attribute("aria-invalid") is None and one.announcement != "Write something in “text” first."
 
 
-def test_a_paste_of_four_megabytes_is_refused_kindly(tab: Tabs, tiny: Look) -> None:
-    one = tab(expect=REFUSED)
+FOUR_MEGABYTES = """(field, how) => {
+    const text = "time flies ".repeat(400_000);
+    if (how === "paste") {
+        const clipboardData = new DataTransfer();
+        clipboardData.setData("text/plain", text);
+        field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    } else {
+        field.value = text;
+        field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    }
+}"""
+
+
+@pytest.mark.parametrize("how", ["paste", "drop"])
+def test_four_megabytes_are_refused_at_once_by_the_page_itself(tab: Tabs, tiny: Look, how: str) -> None:
+    one = tab()  # which the server is not asked about
     page = one.open(tiny, view="head")
     before = tokens(one)
-    page.locator(".texts textarea").first.evaluate(
-        """field => {
-            field.value = "time flies ".repeat(400_000);
-            field.dispatchEvent(new InputEvent("input", { bubbles: true }));
-        }"""
-    )
-    page.get_by_role("button", name="Run", exact=True).click()
+    field = page.locator(".texts textarea").first
+    field.evaluate(FOUR_MEGABYTES, how)
     told = one.text_error()
-    assert "too long" in told
+    assert "too long: 4,400,000 characters" in told and "200,000" in told and "16 tokens" in told and "a part" in told
+    assert field.input_value() == TEXTS[0], "what stood there is still there"
+    assert not [url for url in one.requested_urls if url.endswith("/api/runs")][1:]
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_function("!document.querySelector('.texts [role=alert]')")
     assert tokens(one) == before
-    assert page.get_by_role("button", name="Run", exact=True).is_enabled()
+
+
+def test_the_message_of_a_text_goes_with_the_next_try(tab: Tabs, tiny: Look) -> None:
+    one = tab(expect=REFUSED)
+    page = one.open(tiny, view="head")
+    write(one, "time flies " * 40)
+    one.wait_for_banner("82")
+    write(one, "")
+    page.get_by_text("Write something in").wait_for()
+    assert one.messages == ""
 
 
 def test_a_pass_that_fails_midway_shows_why(tab: Tabs, folders: dict[str, Path], serve: Callable[..., Look]) -> None:

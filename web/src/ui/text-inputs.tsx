@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { count } from "../core/format";
 import type { Store } from "../core/store";
 import type { Session } from "../core/types";
 import { Icon } from "./icons";
@@ -11,10 +12,11 @@ import { Command } from "./command";
 export function Texts({ store, session }: { store: Store; session: Session }) {
   const shown = session.fields.map((_, index) => session.texts[index] ?? "");
   const [texts, setTexts] = useState(shown);
-  const [missing, setMissing] = useState(false);
+  /** Why the texts are not run. */
+  const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
     setTexts(shown);
-    setMissing(false);
+    setProblem(null);
   }, [session]);
   if (store.transport.host === "page") return <ReadOnly session={session} />;
 
@@ -24,8 +26,21 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
   const busy = store.progress.value !== null;
   const run = (event: Event) => {
     event.preventDefault();
-    setMissing(!entered[0]);
+    store.notice.value = null; // it was about the run before
+    setProblem(entered[0] ? null : `Write something in “${session.fields[0]}” first.`);
     if (entered[0]) void store.run(entered);
+  };
+  /** Keep a text, unless it is so long that the field itself would stand still. */
+  const take = (index: number, text: string, event: Event) => {
+    const fits = text.length <= MAX_CHARACTERS;
+    setProblem(fits ? null : tooLong(text.length, session));
+    if (fits) setTexts(texts.map((before, at) => (at === index ? text : before)));
+    else if (event.type === "paste") event.preventDefault();
+    else (event.target as HTMLTextAreaElement).value = texts[index];
+  };
+  const pasted = (index: number, event: ClipboardEvent) => {
+    const text = event.clipboardData?.getData("text/plain") ?? "";
+    if (text.length > MAX_CHARACTERS) take(index, text, event);
   };
   const typed = (event: KeyboardEvent) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) run(event);
@@ -39,21 +54,26 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
             <span>{name}</span>
             <textarea
               rows={1} value={texts[index]} spellcheck={false} placeholder={placeholder(session, index)} readOnly={isFile(index)}
-              aria-invalid={missing && index === 0 ? true : undefined} aria-describedby={missing && index === 0 ? "missing" : undefined} onKeyDown={typed}
-              onInput={(event) => {
-                setMissing(false);
-                setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)));
-              }}
+              aria-invalid={problem && index === 0 ? true : undefined} aria-describedby={problem && index === 0 ? "missing" : undefined} onKeyDown={typed}
+              onPaste={(event) => pasted(index, event)} onInput={(event) => take(index, event.currentTarget.value, event)}
             />
           </label>
         ))}
         {session.fields.every((_, index) => isFile(index))
           ? <p class="hint">To look at another {session.model.modality}, run <code>glassformer look</code> with its file.</p>
           : <button class="primary" disabled={busy} title="Run the model on this text (Enter)"><Icon name="run" />{busy ? "Running" : "Run"}</button>}
-        {missing && <p id="missing" class="missing" role="alert">Write something in “{session.fields[0]}” first.</p>}
+        {problem && <p id="missing" class="missing" role="alert">{problem}</p>}
       </form>
     </Fold>
   );
+}
+
+/** Characters of a text: more than any model here reads, and so few that a field can show them at once. */
+const MAX_CHARACTERS = 200_000;
+
+function tooLong(characters: number, { model }: Session): string {
+  const reads = model.max_tokens === null ? "" : ` This model reads ${count(model.max_tokens)} tokens, which are some ${count(4 * model.max_tokens)} characters of English.`;
+  return `The text is too long: ${count(characters)} characters, and this page takes at most ${count(MAX_CHARACTERS)}.${reads} Put in a part of it; what stood here before is still here.`;
 }
 
 /** What stands in an empty field: without a second text the model writes its own, where it writes one. */
