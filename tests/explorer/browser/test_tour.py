@@ -22,7 +22,8 @@ def plain(step: TourStep) -> str:
 
 
 def test_the_steps_forth_and_back_by_buttons_and_keys(tab: Tabs, served: Look) -> None:
-    steps = tell(served.session, served.explorer.runs.facts).steps
+    runs = served.explorer.runs
+    steps = tell(served.session, runs.facts, compare=runs.factory.explain_similarity).steps
     one = tab()
     page = one.open(served)
     page.get_by_role("button", name="Tour", exact=True).click()
