@@ -161,7 +161,7 @@ def test_a_lesson_that_breaks_its_schema_names_the_field(change: dict[str, Any],
 def test_options_of_a_step_are_those_that_the_page_reads_from_an_address() -> None:
     core, apart = (
         Path(__file__).parents[2] / "web" / "src" / "core",
-        {"v", "view", "map", "l", "h", "q", "k", "tour", "win", "changed", "cause"},
+        {"v", "view", "map", "l", "h", "q", "k", "tour", "win", "changed", "why"},
     )
     pages = "".join((core / f"{name}.ts").read_text("utf-8") for name in READERS)
     read = set(re.findall(r'(?:pairs\.get|pairs\.has|choice|one|whole)\((?:pairs, )?"([\w.]+)"', pages)) - apart

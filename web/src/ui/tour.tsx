@@ -1,7 +1,6 @@
 /** Tour: the steps of a lesson on the text of the page, each next to the view that shows what it tells. */
 
 import { signal, useSignal } from "@preact/signals";
-import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { percent } from "../core/format";
 import type { Store } from "../core/store";
@@ -33,7 +32,6 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
       props.refuse(error);
       if (!asked.signal.aborted) go(0);
     });
-    panel.current?.focus();
     return () => asked.abort();
   }, [session]);
   useLayoutEffect(() => {
@@ -61,7 +59,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     event.stopPropagation();
     go(to);
   };
-  if (!step) return <Waiting panel={panel} keys={keys} end={() => go(0)} />;
+  if (!step) return <Waiting keys={keys} end={() => go(0)} />;
   const { question, code, without } = step;
   const answered = given.value;
   const right = question && (question.number === null ? answered === question.answer : answered !== "" && Math.abs(Number(answered) - question.number) <= question.within);
@@ -99,7 +97,9 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
 }
 
 /** The tour before its numbers are there: what is on the page stays. */
-function Waiting({ panel, keys, end }: { panel: RefObject<HTMLElement | null>; keys: (event: KeyboardEvent) => void; end: () => void }) {
+function Waiting({ keys, end }: { keys: (event: KeyboardEvent) => void; end: () => void }) {
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => panel.current?.focus(), []);
   return (
     <section class="tour" ref={panel} tabIndex={-1} aria-label="Tour" onKeyDown={keys}>
       <header>
