@@ -76,7 +76,7 @@ def run(
         text=True,
         env={**plain, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", **environment},
         cwd=Path(__file__).parents[2],
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -243,7 +243,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.stdout.readline() == b"0\n"
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 141
+        assert process.wait(timeout=300) == 141
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

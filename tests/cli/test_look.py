@@ -54,7 +54,7 @@ def api(url: str, path: str, body: bytes | None = None) -> Any:
     request = urllib.request.Request(
         f"http://{address.netloc}{path}", data=body, headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=300) as answer:
         return answer.read()
 
 
@@ -70,7 +70,7 @@ def test_it_serves_until_it_is_interrupted(folder: str) -> None:
         ready = json.loads(api(url, "/api/runs", b"{}").splitlines()[-1])["ready"]
         assert ready["texts"] == TEXTS
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out, err) == (0, "\nstopped\n", "")
 
 
@@ -98,7 +98,7 @@ def test_it_can_be_interrupted_in_the_middle_of_a_pass(folder: str, option: str,
     try:
         wait_for_port(int(command[7]), process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert (process.returncode, err) == (code, "")

@@ -32,7 +32,7 @@ def test_it_answers_until_it_is_interrupted(store: str) -> None:
         answer = decode(api(url, "/api/view/ask", b'{"question": "which ship turned?"}')).fields
         assert answer["answer"] == "The ship turned at once." and answer["matches"][0]["ranks"] == {"bm25": 1}
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out, err) == (0, "\nstopped\n", "")
 
 

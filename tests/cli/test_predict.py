@@ -207,7 +207,7 @@ def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
         "1",
     ]
     running = subprocess.Popen([sys.executable, "-m", "glassformer", *options], env=os.environ, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (out.exists() and out.read_bytes().count(b"\n") > 2):
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.05)

@@ -195,7 +195,7 @@ def test_a_signal_in_a_process_of_its_own(shared: Path) -> None:
     assert running.stdout is not None
     begun = running.stdout.read(20).decode()
     running.send_signal(signal.SIGINT)
-    out, complaint = running.communicate(timeout=60)
+    out, complaint = running.communicate(timeout=300)
     whole = begun + out.decode()
     assert running.returncode == 130 and whole.startswith(", there was a little") and whole.endswith("\n")
     assert b"Traceback" not in complaint

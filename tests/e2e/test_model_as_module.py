@@ -203,7 +203,7 @@ class Encoded(torch.utils.data.Dataset[Any]):
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_of_a_data_loader(model: Model, start: str) -> None:
-    rows = DataLoader(Encoded(model), batch_size=2, num_workers=1, multiprocessing_context=start, timeout=60)
+    rows = DataLoader(Encoded(model), batch_size=2, num_workers=1, multiprocessing_context=start, timeout=300)
     torch.testing.assert_close(next(iter(rows)), torch.from_numpy(model.encode([TEXT, "time"])))
 
 

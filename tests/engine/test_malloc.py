@@ -28,7 +28,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(how: str) -> int:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=300)
     if done.returncode == 3:
         pytest.skip("this system's C library is not GNU's")
     return int(done.stdout)
@@ -76,7 +76,7 @@ def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def batches(how: str) -> tuple[int, int]:
     """Pages touched anew by the batches after the first, and megabytes held in the end."""
-    done = subprocess.run([sys.executable, "-c", BATCHES, how], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", BATCHES, how], capture_output=True, text=True, timeout=300)
     if done.returncode == 3:
         pytest.skip("this system's C library is not GNU's")
     faults, megabytes = map(int, done.stdout.split())

@@ -481,7 +481,7 @@ def test_threads_may_run_it(network: Tiny, changing: bool) -> None:
                 prepare(network, "fp32" if changing else "int8")
                 if changing and turn % 3 == seed:
                     unprepare(network)
-                barrier.wait(timeout=30)
+                barrier.wait(timeout=300)
                 if off(run(network), wanted) >= BOUNDS["fp32" if changing else "int8"]:
                     failures.append("a wrong number")
         except Exception as problem:

@@ -59,7 +59,7 @@ class Client:
             "Content-Length": None if body is None else str(len(body)),
             **(headers or {}),
         }
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in values.items():

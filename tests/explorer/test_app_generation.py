@@ -105,7 +105,7 @@ def test_lines_are_sent_while_it_writes(client: Client, monkeypatch: pytest.Monk
         return own(self, *values, on_step=slow_step, **named)
 
     monkeypatch.setattr(GenerationTrace, "write", slow)
-    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=300)
     connection.request(
         "POST",
         "/api/write",
@@ -249,7 +249,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
 
 def _write_long(client: Client, **options: int) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, str]:
     """Begin a generation of 500 tokens: its connection, the answer after its first step, and its id."""
-    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=300)
     connection.request(
         "POST",
         "/api/write",
@@ -270,7 +270,7 @@ def test_who_goes_away_stops_it_within_a_step(client: Client, monkeypatch: pytes
     connection.close()
     answer.close()
     stored = client.look.explorer.traces.get(w)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while stored.running and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not stored.running

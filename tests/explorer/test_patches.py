@@ -91,7 +91,7 @@ def test_who_goes_away_ends_the_sweep(client: Client, id: str, monkeypatch: pyte
         own(job, done, of)
 
     monkeypatch.setattr(ViewJob, "progress", waiting)
-    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=300)
     body = json.dumps({"s": id, "kind": "residual"})
     connection.request("POST", "/api/view/sweep", body, {"Authorization": f"Bearer {client.token}"})
     answer = connection.getresponse()

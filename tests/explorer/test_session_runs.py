@@ -197,7 +197,7 @@ def test_stopped_runs_make_room_and_leave_the_line(slow: Any) -> None:
             pass
     last = runs.begin(["last"])
     assert last is not holding
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while sum("SessionRun" in thread.name for thread in threading.enumerate()) > 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -230,5 +230,5 @@ jobs.close()
 print("closed")
 raise SystemError("the end")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "closed\n") and "the end" in done.stderr, done.stderr

@@ -215,7 +215,7 @@ def test_text_as_it_comes(stories: Model, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == tokenizer.decode(result[0]) + "\n"
     stories.generate(ids, streamer=TextStreamer(tokenizer, skip_prompt=True), max_new_tokens=8)
     assert capsys.readouterr().out == tokenizer.decode(result[0, ids.shape[1] :]) + "\n"
-    streamer = TextIteratorStreamer(tokenizer, timeout=20, skip_special_tokens=True)
+    streamer = TextIteratorStreamer(tokenizer, timeout=300, skip_special_tokens=True)
     thread = Thread(target=stories.generate, args=(ids,), kwargs={"streamer": streamer, "max_new_tokens": 8})
     thread.start()
     assert "".join(streamer) == tokenizer.decode(result[0], skip_special_tokens=True)

@@ -171,7 +171,7 @@ def test_a_stalled_download_ends_in_a_clear_error(serve: Serve, tmp_path: Path) 
     start = time.monotonic()
     with pytest.raises(DataError, match=r"org/name: could not be fetched.*try again, or pass a local folder"):
         fetch(server, tmp_path)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # not the minutes that a stalled connection may take
     server.repository.faults = [Fault("stall", at=1000, times=1)]
     assert fetch(server, tmp_path).is_dir()
 

@@ -17,7 +17,7 @@ def run_pytest(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(source)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "."]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
 
 
 def test_a_skip_without_a_reason_fails(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_words_are_searched_while_the_question_is_embedded(
     retriever: Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither ends before the other has begun; the time of both is that of the slower."""
-    both = Barrier(2, timeout=30)
+    both = Barrier(2, timeout=300)
     embedder = retriever.embedder
     assert embedder is not None
     search_words, query = retriever.store.search_words, embedder.query

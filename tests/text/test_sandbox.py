@@ -79,7 +79,7 @@ def test_it_ends(source: str) -> None:
     bounds = "runs too long|writes too much|too much memory|Range too big|maximum recursion|Exceeds the limit"
     with pytest.raises(DataError, match=bounds):
         rendered(source)
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 120  # the child has 0.4 s
 
 
 FORBIDDEN = {

@@ -138,9 +138,9 @@ def test_numbers_that_openai_whisper_counts_as_equal_are_equal() -> None:
 
 @pytest.mark.parametrize("text", ["9" * 5000, "nine " * 5000, "hundred " * 500, "million " * 500, "point one " * 500])
 def test_long_numbers_take_no_time(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     clean = normaliser_of("english")(text)
-    assert time.perf_counter() - begin < 1 and len(clean) <= len(text) * 5
+    assert time.process_time() - begin < 1 and len(clean) <= len(text) * 5
 
 
 def test_letters_keep_apostrophes_within_words() -> None:
