@@ -33,7 +33,7 @@ const targets = {
   // The charts of series, which need uPlot, trade-offs, matrices, rows and tables to search in are bundles of their own: not every
   // report has some. Their JSX makes elements by itself, without Preact.
   reports: {
-    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", matrix: "src/report/matrix.tsx", rows: "src/report/rows.tsx", review: "src/report/review.tsx", save: "src/report/save.tsx", browse: "src/report/browse.tsx", served: "src/report/served.ts", live: "src/report/live.ts", steps: "src/report/steps.ts", page: "src/report/page.css", kernel: "src/cell/kernel.ts" },
+    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", matrix: "src/report/matrix.tsx", rows: "src/report/rows.tsx", review: "src/report/review.tsx", save: "src/report/save.tsx", browse: "src/report/browse.tsx", served: "src/report/served.tsx", live: "src/report/live.ts", steps: "src/report/steps.ts", page: "src/report/page.css", kernel: "src/cell/kernel.ts" },
     modules: { cell: "src/cell/widget.ts" }, // what a notebook imports
     shell: [],
     jsx: { jsx: "automatic", jsxImportSource: "preact" },

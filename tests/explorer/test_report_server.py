@@ -70,7 +70,7 @@ def test_an_open_page_is_told_what_is_new_and_nothing_else() -> None:
         with urlopen(f"{server.address}page.js") as program:
             assert b"If-None-Match".lower() in program.read().lower()
     with ReportServer(one_page([Shown()])) as server, urlopen(f"{server.address}page.js") as program:
-        assert b"report-news" not in program.read(), "a page that stays as it is does not look again"
+        assert b"newer results" not in program.read(), "a page that stays as it is does not look again"
 
 
 def test_models_have_an_explorer_each_and_the_last_few_are_kept(

@@ -31,6 +31,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
+NO_KEY = "the address lacks its key; open the whole address that the terminal printed, to the end of #token=…"
+OTHER_KEY = (
+    "the key of this page is of a program that has ended; open the address that the terminal printed when it was "
+    "started again"
+)
 # Any port: behind port forwarding the browser uses another one than this server.
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
@@ -68,7 +73,8 @@ class Guard:
             return refusal(403, "a page of another origin asks; open the printed address instead")
         authorization = headers.get("authorization", "")
         if api and not secrets.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
-            return refusal(401, "the token is missing or of another run; open the address that was printed")
+            given = authorization.removeprefix("Bearer").strip()
+            return refusal(401, OTHER_KEY if given else NO_KEY)
         return None
 
 

@@ -32,7 +32,7 @@ from glassformer.explorer.app import static_routes
 from glassformer.explorer.http import Guard
 from glassformer.explorer.server import Explorer, LocalPage
 from glassformer.explorer.session_runs import SessionFactory, SessionRuns
-from glassformer.reports.page import page_title, part_data, served_files, served_page
+from glassformer.reports.page import exact_command, page_title, part_data, served_files, served_page
 from glassformer.reports.report import Display
 
 LOOK, LOOK_API = "/look/", "/api/look/"
@@ -127,6 +127,7 @@ class ReportServer(LocalPage):
     ) -> None:
         super().__init__()
         self._pages, self._wording, self._stamp = pages, wording, stamp
+        self._command = exact_command()
         self._explorers = Explorers(explored, self._token)
         self.serve_app(self._app(), port)
 
@@ -134,7 +135,7 @@ class ReportServer(LocalPage):
         def data(path: str) -> bytes:
             reports = self._pages(path)
             written = part_data(*reports, title=page_title(reports), wording=self._wording)
-            return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            return json.dumps({**written, "command": self._command}, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
         async def report(request: Request) -> Response:
             path = request.path_params["path"]

@@ -227,8 +227,8 @@ def served_files(*, live: bool = False) -> tuple[str, str]:
         live: it looks for newer reports
     """
     style, script = report_files(None)
-    style, script = _static("page.css") + style + SCROLLING, script + _static("live.js") * live + _static("served.js")
-    return style + _static("live.css") * live, script
+    style = _static("page.css") + style + SCROLLING + _static("served.css")
+    return style, script + _static("live.js") * live + _static("served.js")
 
 
 def part_data(*reports: Display, title: str | None = None, wording: Callable[[str], str] = str) -> dict[str, Any]:
@@ -524,6 +524,11 @@ def made_by(words: Sequence[str]) -> Iterator[None]:
 def command_line() -> str:
     """The command that runs now, for a shell, as a page shows it; empty where Python makes the page."""
     return shown_command(_WORDS.get())
+
+
+def exact_command() -> str:
+    """The command that runs now, as it was given, with folders of this machine; empty where Python makes the page."""
+    return shlex.join(_WORDS.get())
 
 
 def shown_command(words: Iterable[str]) -> str:

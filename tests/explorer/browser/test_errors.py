@@ -31,6 +31,8 @@ from tests.explorer.browser.tab import Tab, fits
 from tests.training.a_run import write_run
 
 Tabs = Callable[..., Tab]
+AT_CURVES = "Math.abs(document.getElementById('part-Curves')?.getBoundingClientRect().top - 8) < 2"
+"""Whether the page is scrolled to the curves of a run."""
 
 
 def errors_of(records: list[Prediction], **options: Any) -> EvaluatedRows:
@@ -304,13 +306,14 @@ def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]
             urlopen(Request(address))
         stranger = tab(expect="401").page
         stranger.goto(served.url.partition("#")[0])
-        stranger.get_by_text("open the address that was printed").wait_for()
+        stranger.get_by_text("The address lacks its key; open the whole address that the terminal printed").wait_for()
+        assert stranger.get_by_role("button", name="Try again").count() == 0, "it would be refused again"
         late = tab(expect="ERR_CONNECTION_REFUSED").page
         late.goto(served.url)
         late.wait_for_selector(".row")
         late.route("**/api/report/", lambda route: route.abort("connectionrefused"))
         late.reload()
-        late.get_by_text("The server does not answer any more").wait_for()
+        late.get_by_text("The program that serves this page has ended").wait_for()
         late.unroute_all()
         late.get_by_role("button", name="Try again").click()
         late.wait_for_selector(".row")
@@ -349,8 +352,15 @@ def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict
     page.get_by_role("button", name="Show all 30 rows").click()
     assert page.locator(".row").count() == 25 and "page=0" in page.url
     page.get_by_label("Answers").select_option("wrong")
-    page.get_by_role("button", name="Curves").click()
+    page.get_by_role("link", name="Curves", exact=True).click()
     assert told(page).startswith("4 of 30"), "going to a part of the page keeps what is chosen"
+    page.get_by_role("link", name="Settings", exact=True).click()
+    assert "part=Settings" in page.url and not page.evaluate(AT_CURVES)
+    page.go_back()
+    page.wait_for_function(f"() => {AT_CURVES}")
+    page.reload()
+    page.wait_for_function(f"() => {AT_CURVES}")
+    assert told(page).startswith("4 of 30") and "part=Curves" in page.url
 
     reports = run_reports(split, explorer=explorer_address("mood"))
     with ReportServer(one_page(reports), explored=lambda name: (models["bert"].session_factory(), [name])) as served:

@@ -325,12 +325,18 @@ def test_names_of_megabytes_do_not_stretch_the_page(tab: Tabs, tmp_path: Path) -
     assert page.evaluate("document.body.innerText.length") < 30_000
 
 
+PAPER = "getComputedStyle(document.documentElement).backgroundColor"
+
+
 def test_on_paper_it_is_light_and_unfolded(tab: Tabs, pages: dict[str, Path]) -> None:
     page: Any = tab(color_scheme="dark").goto(pages["plain"])
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.get_by_role("button", name="Theme").click()
+    page.get_by_role("button", name="Theme").click()  # auto, light, dark
+    assert page.evaluate(PAPER) == "rgb(12, 17, 23)"
     page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(244, 246, 249)"
-    assert page.get_by_role("group", name="texts").is_visible() and not page.locator(".tools").is_visible()
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate("document.documentElement.dataset.theme") is None
+    assert page.evaluate(PAPER) == "rgb(244, 246, 249)"
+    page.get_by_role("group", name="texts").wait_for()
+    assert not page.locator(".tools").is_visible()
+    page.emulate_media(media="screen")
+    page.wait_for_function(f"() => {PAPER} === 'rgb(12, 17, 23)'")  # the theme that was chosen is back
     assert not page.get_by_role("group", name="texts").is_visible()

@@ -188,7 +188,7 @@ def test_what_goes_wrong_is_said_and_can_be_tried_again(tab: Tabs, folder: Path)
         page.wait_for_selector("[role=alert]")
         server.close()
         page.get_by_role("button", name="Try again").click()
-        page.wait_for_selector("text=The server does not answer any more")
+        page.wait_for_selector("text=The program that serves this page has ended")
 
 
 def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, tmp_path: Path, check: Check) -> None:
@@ -236,9 +236,9 @@ def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, 
         assert "0.8333" in first.locator('[data-chart="Training loss"] .series-legend').inner_text()
         server.close()
         first.clock.fast_forward(6_000)
-        news = first.get_by_role("status").filter(has_text="The server does not answer any more")
+        news = first.get_by_role("status").filter(has_text="The program that serves this page has ended")
         news.wait_for()
-        assert sorted(first.evaluate(DRAWN)) == before[first][0] and "start the command again" in news.inner_text()
+        assert sorted(first.evaluate(DRAWN)) == before[first][0] and "Start it again" in news.inner_text()
         first.locator(".browse .sheet").evaluate("each => each.scrollTo(0, 0)")  # axe counts rows below the headings
         check(first, "a server that went away")
 

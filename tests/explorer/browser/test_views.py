@@ -24,7 +24,7 @@ from glassformer.explorer.look import Look
 from glassformer.model import Model
 from tests.e2e.tiny_models import make_folder
 from tests.explorer.browser.conftest import TEXTS, Check
-from tests.explorer.browser.tab import Tab, darkest, value
+from tests.explorer.browser.tab import PIXELS, Tab, darkest, value
 
 VIEWS = ("model", "head", "matrix", "neuron")
 GRID = ".model-view .head-canvas"
@@ -572,3 +572,24 @@ def test_on_paper_there_is_the_finding_without_what_one_clicks(tab: Tabs, served
     page.emulate_media(media="print")
     assert page.locator(".found > p").inner_text().startswith("In layer 4, head 9, “time” gives 93%")
     assert not page.locator(".tabs").is_visible() and not page.locator(".top .tools").is_visible()
+
+
+def test_paper_is_light_also_where_the_dark_theme_was_chosen(tab: Tabs, served: Look) -> None:
+    """Colours of the page, and canvases, for which no frame comes while the page is laid out for paper."""
+    one = tab()
+    page = one.open(served, view="matrix", theme="dark")
+    page.wait_for_selector(".navigator .head-canvas:not([data-empty])")
+    colours = "['backgroundColor', 'color'].map((name) => getComputedStyle(document.documentElement)[name])"
+    bright = f"""[...document.querySelectorAll('.navigator .head-canvas, [role=application] > canvas:first-of-type')].map((c) => {{
+        const all = [...{PIXELS}].filter((each) => each >>> 24 === 255);
+        return all.reduce((sum, each) => sum + (each >> 8 & 255), 0) / all.length;
+    }})"""
+    before, canvases = page.evaluate(colours), page.evaluate(bright)
+    assert len(canvases) == 2 and max(canvases) < 100
+    page.emulate_media(media="print")
+    assert page.evaluate(colours) == ["rgb(244, 246, 249)", "rgb(15, 28, 43)"]
+    page.emulate_media(media="screen")
+    one.until(f"String({colours}) === String(x)", before)  # the theme that was chosen is back
+    page.evaluate("window.requestAnimationFrame = () => 0")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert min(page.evaluate(bright)) > 150

@@ -13,6 +13,7 @@ import pytest
 from glassformer.evaluation.run_page import FolderPages, serve_run
 from glassformer.evaluation.runs import evaluated_split, open_run
 from glassformer.explorer.report_server import ReportServer
+from glassformer.reports.page import made_by
 from glassformer.reports.report import Display
 from glassformer.runs.config import parse_config
 from glassformer.runs.run_list import RunList
@@ -232,3 +233,33 @@ def test_a_run_whose_model_is_gone_says_so_on_the_page(tab: Tabs, served: Report
     page = tab(expect="400").page
     page.goto(f"{served.address}look/new{served.url.removeprefix(served.address)}")
     page.get_by_text("new: its rows were not evaluated").wait_for()
+
+
+def test_a_click_on_a_link_of_a_server_that_has_just_ended_stays_on_the_page(
+    tab: Tabs, folder: Path, check: Check
+) -> None:
+    """In a list of runs, in a run and in the explorer of its model; the page says how to start it again."""
+    each = FolderPages(folder)
+
+    def pages(where: str) -> list[Display]:
+        return each.pages(where) if where else [RunList.read(folder, address="/run/")]
+
+    one = tab(expect="ERR_CONNECTION")
+    run, explorer = one.page, one.context.new_page()
+    with made_by(["glassformer", "look", "runs of today"]), ReportServer(pages, explored=each.explored) as server:
+        run.goto(server.url)
+        run.get_by_role("link", name="sweep/good").click()
+        run.wait_for_selector(".row")
+        explorer.goto(server.url)
+        explorer.get_by_role("link", name="sweep/good").click()
+        explorer.locator(".row a.look").first.click()
+        explorer.get_by_role("region", name="Row").wait_for()
+    for page, link, place in ((run, "All runs", ".report-news"), (explorer, "Back to the row", ".banner")):
+        address = page.url
+        page.get_by_role("link", name=link).click()
+        told = page.locator(place, has_text="The program that serves this page has ended. What is on screen stays.")
+        told.wait_for()
+        assert page.url == address and told.get_by_role("button", name="Copy the command").is_visible()
+        assert told.locator("code").inner_text().startswith("glassformer look ")
+    assert run.locator(".report-news code").inner_text() == "glassformer look 'runs of today'"
+    check(run, "a run whose server has ended")

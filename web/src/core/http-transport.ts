@@ -3,6 +3,7 @@
 import { type BinaryFrame, readFrame } from "./binary-frame";
 import type { EmbeddingSource } from "./embedding";
 import { LRUCache } from "./lru-cache";
+import { SERVER_GONE } from "./served-page";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
 import type { Progress, Session, Transport, TraceLine, GenerationRequest, PageLocation, ViewOptions } from "./types";
@@ -111,8 +112,6 @@ export class HttpTransport implements Transport {
   }
 }
 
-export const SERVER_GONE = "The program that serves this page has ended.";
-
 /** A request without a response: aborted, or the server is gone. */
 function unreachable(error: unknown): never {
   if (error instanceof DOMException && error.name === "AbortError") throw error;
@@ -120,11 +119,10 @@ function unreachable(error: unknown): never {
 }
 
 async function errorOf(answer: Response): Promise<UserError> {
-  if (answer.status === 401) return new UserError("This page has no key to the program that serves it: open the address that the program printed.", "token");
   const body = await answer.text();
   let message = `The program answered with ${answer.status}.`;
   if (answer.headers.get("Content-Type")?.startsWith("application/json")) message = (JSON.parse(body) as { error?: string }).error ?? message;
-  return new UserError(message, answer.status === 410 ? "gone" : "request");
+  return new UserError(message, ({ 401: "token", 410: "gone" } as const)[answer.status] ?? "request");
 }
 
 /** The lines of a response as they arrive. */

@@ -17,6 +17,16 @@ export const keepTheme = (theme: Theme): void => storeItem("localStorage", NAME,
 /** The next of auto, light and dark. */
 export const nextOf = (theme: Theme): Theme => THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
 
+/** From now on tell when the page goes onto paper, and when it comes back to the screen. */
+export function followPaper(turn: (paper: boolean) => void): void {
+  const media = matchMedia("print");
+  let paper = false;
+  const tell = (now: boolean) => now !== paper && turn((paper = now));
+  media.addEventListener("change", () => tell(media.matches));
+  addEventListener("beforeprint", () => tell(true)); // before the page is laid out for paper, while canvases can be drawn
+  addEventListener("afterprint", () => tell(false));
+}
+
 /** Show the page in it. */
 export function showTheme(theme: Theme): void {
   if (theme === "auto") delete document.documentElement.dataset.theme;

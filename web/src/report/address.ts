@@ -16,3 +16,17 @@ export function write(values: Record<string, string>): void {
   }
   setFragment("replaceState", all.toString());
 }
+
+/** Go to a part of the page; the address has it, and what else is chosen, so that the way back and a reload lead here. */
+export function go(part: string): void {
+  const all = pairs(), there = all.get("part") === part;
+  all.set("part", part);
+  setFragment(there ? "replaceState" : "pushState", all.toString());
+  reach();
+}
+
+/** Bring the part of the address into sight. */
+export function reach(): void {
+  const part = written("part");
+  if (part !== null) document.getElementById(`part-${part}`)?.scrollIntoView();
+}

@@ -3,14 +3,13 @@
  *     follow ──every few seconds──> the same (304) or newer ones ──> renew
  */
 
-import "./live.css";
-import type { Live, PackedPage } from "./types";
+import { sentence } from "../core/format";
+import type { Live, ServedPage } from "./types";
 
 /** Between two looks at what trainings write, in ms; and how many times as long as an answer took. */
 const EVERY = 5_000, TIMES = 10;
 
-const news = document.createElement("p");
-let pressed = false, gone = false;
+let pressed = false;
 
 function button(words: string, act: () => void): HTMLButtonElement {
   const made = document.createElement("button");
@@ -19,11 +18,8 @@ function button(words: string, act: () => void): HTMLButtonElement {
   return made;
 }
 
-/** A line above the page, which stays as it is. */
-const tell = (...words: (string | Node)[]): void => news.replaceChildren(...words);
-
 /** Draw newer reports; what is scrolled, open and in focus stays so. */
-function renew({ place, draw }: Live, page: PackedPage): void {
+function renew({ place, draw }: Live, page: ServedPage): void {
   const all = <T extends Element>(what: string) => [...place.querySelectorAll<T>(what)];
   const label = (each: Element) => each.ariaLabel ?? each.textContent;
   const boxes = all(".sheet").map((each) => [each.scrollLeft, each.scrollTop]), open = all<HTMLDetailsElement>("details").map((each) => each.open);
@@ -45,15 +41,14 @@ function follow(live: Live, tag: string | null, took = 0): void {
 }
 
 async function look(live: Live, tag: string): Promise<void> {
-  const begun = performance.now();
+  const { tell } = live, begun = performance.now();
   if (document.hidden || pressed) return follow(live, tag);
   try {
     const answer = await live.ask(tag);
-    gone = false;
     if (answer.status === 304) tell();
     else {
-      const told = (await answer.json()) as PackedPage & { error?: string };
-      if (!answer.ok) tell(told.error ?? answer.statusText);
+      const told = (await answer.json()) as ServedPage & { error?: string };
+      if (!answer.ok) tell(sentence(told.error ?? answer.statusText));
       else {
         tag = answer.headers.get("etag") ?? "";
         tell();
@@ -64,21 +59,10 @@ async function look(live: Live, tag: string): Promise<void> {
     }
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
-    gone = true;
-    tell(`${live.gone} What is here stays.`);
+    live.lost();
   }
   follow(live, tag, performance.now() - begun);
 }
 
-news.className = "report-news";
-news.setAttribute("role", "status");
-document.body.prepend(news); // in the flow: it covers nothing
 for (const [name, down] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]] as const) addEventListener(name, () => (pressed = down), true);
-// A link to a server that is gone would leave this page for an error of the browser.
-addEventListener("click", (event) => {
-  const link = (event.target as Element).closest?.("a[href]");
-  if (!gone || !(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.getAttribute("href")!.startsWith("#")) return;
-  event.preventDefault();
-  news.scrollIntoView({ block: "center" });
-}, true);
 globalThis.glassformerLive = follow;

@@ -1,9 +1,10 @@
 /** Entry point of the page of reports: <div id="X"> with <script data-report="X">. */
 
 import "./report.css";
-import { chosenTheme, keepTheme, nextOf, showTheme } from "../core/theme-choice";
+import { chosenTheme, followPaper, keepTheme, knownTheme, nextOf, showTheme, type Theme } from "../core/theme-choice";
 import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
+import { go, reach } from "./address";
 import { element, fill } from "./dom";
 import { Report } from "./report";
 import type { PackedPage, PageData } from "./types";
@@ -34,7 +35,7 @@ function Bar({ title, parts }: { title: string; parts: string[] }) {
       </div>
       {parts.length > 0 && (
         <nav aria-label="Parts of this page">
-          {parts.map((name) => <button class="quiet" onClick={() => document.getElementById(`part-${name}`)?.scrollIntoView()}>{name}</button>)}
+          {parts.map((name) => <a href={`#${new URLSearchParams({ part: name })}`} onClick={(event: Event) => (event.preventDefault(), go(name))}>{name}</a>)}
         </nav>
       )}
       <div class="tools">
@@ -67,24 +68,23 @@ function show(place: HTMLElement, data: PageData): void {
 async function draw(): Promise<void> {
   for (const script of document.querySelectorAll<HTMLScriptElement>("script[data-report]:not([data-from])"))
     show(document.getElementById(script.dataset.report!)!, await unpacked(script.textContent ?? ""));
+  reach();
 }
 
 /** On paper, everything is unfolded, and dark on white. */
 function preparePrinting(): void {
-  let before: string | undefined;
+  let before: Theme;
   let folded: HTMLDetailsElement[] = [];
-  addEventListener("beforeprint", () => {
-    before = document.documentElement.dataset.theme;
-    document.documentElement.dataset.theme = "light";
-    folded = [...document.querySelectorAll<HTMLDetailsElement>(".report details:not([open], .values)")];
-    for (const each of folded) each.open = true;
-  });
-  addEventListener("afterprint", () => {
-    if (before === undefined) delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = before;
-    for (const each of folded) each.open = false;
+  followPaper((paper) => {
+    if (paper) {
+      before = knownTheme(document.documentElement.dataset.theme ?? null);
+      folded = [...document.querySelectorAll<HTMLDetailsElement>(".report details:not([open], .values)")];
+    }
+    showTheme(paper ? "light" : before);
+    for (const each of folded) each.open = paper;
   });
 }
 
 preparePrinting();
+addEventListener("hashchange", reach); // the way back
 void draw();

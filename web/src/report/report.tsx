@@ -1,6 +1,7 @@
 /** A report: what was found in a sentence, charts, tables, texts, and remarks. */
 
 import { foldable } from "../core/format";
+import { go } from "./address";
 import { element } from "./dom";
 import { Grid, Long, TableCard, hasArrows, hasBars, scaleOf } from "./table";
 import type { MatrixData, ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
@@ -83,7 +84,7 @@ const narrow = (table: TableData, i: number): boolean => table.headings.length >
 
 /** Where a page goes on to the rows that a report is about: what was found in them leads there. */
 const Onward = ({ to }: { to: ReportData }) => (
-  <p class="onward"><button onClick={() => document.getElementById(`part-${to.title}`)?.scrollIntoView()}>{to.finding || to.title} <span aria-hidden="true">↓</span></button></p>
+  <p class="onward"><button onClick={() => go(to.title)}>{to.finding || to.title} <span aria-hidden="true">↓</span></button></p>
 );
 
 /** What was found; on a phone a long one is folded. */

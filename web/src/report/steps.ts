@@ -1,7 +1,7 @@
 /** A bundle of its own, of pages whose charts lead from a step to the rows of the model that was kept of it. */
 
 import "./steps.css";
-import { write } from "./address";
+import { go, write } from "./address";
 import { number } from "./scales";
 import type { SavedModel } from "./types";
 
@@ -31,7 +31,7 @@ function tell(place: HTMLElement, saved: SavedModel[], x: number, range: number,
     if (!link) return said;
     const here = model.rows.startsWith("#"), way = document.createElement(here ? "button" : "a");
     way.textContent = link;
-    if (here) way.addEventListener("click", () => document.getElementById(`part-${model.rows.slice(1)}`)?.scrollIntoView());
+    if (here) way.addEventListener("click", () => go(model.rows.slice(1)));
     else way.setAttribute("href", model.rows);
     said.append(way);
     return said;

@@ -219,6 +219,11 @@ export interface PackedPage extends PageData {
   axes: (number[] | [[number, number, number]])[];
 }
 
+/** A page as a server has it, with the command that serves it; "": a program does. */
+export interface ServedPage extends PackedPage {
+  command: string;
+}
+
 /** Draws charts of series into an element; a bundle of its own, which only pages with such charts carry. */
 export type DrawSeries = (into: HTMLElement, charts: SeriesData[], groups?: Picked) => () => void;
 
@@ -247,11 +252,13 @@ export type DrawRows = (data: BrowserData) => VNode;
 /** What a served page has for what looks for newer reports. */
 export interface Live {
   place: HTMLElement;
-  draw(page: PackedPage): void;
+  draw(page: ServedPage): void;
   /** The reports that the server has now; tag: those that are there, which are answered by 304. */
   ask(tag: string): Promise<Response>;
-  /** What is said of a server that does not answer. */
-  gone: string;
+  /** Say something above the page, or nothing. */
+  tell(...words: (string | Node)[]): void;
+  /** Say that the server has ended. */
+  lost(): void;
 }
 
 /** Draws reports into an element, in the place of what is there. */

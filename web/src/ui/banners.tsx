@@ -1,8 +1,9 @@
 /** Error banners, notices and the progress of a forward pass; none of them hides what is on screen. */
 
+import { sentence } from "../core/format";
 import type { ErrorNotice, Store } from "../core/store";
 import { Icon } from "./icons";
-import { Command } from "./command";
+import { ServerGone } from "./server-gone";
 
 export function Banners({ store }: { store: Store }) {
   const obstacle = store.obstacle.value;
@@ -27,9 +28,8 @@ function ErrorBanner({ store, obstacle }: { store: Store; obstacle: ErrorNotice 
   return (
     <div class="banner" data-kind={obstacle.kind}>
       <p>
-        {obstacle.message}{" "}
-        {obstacle.kind === "unreachable" && (session ? <>Start it again with: <Command line={session.look} /></> : "Start it again with the command that opened this page.")}
-        {obstacle.kind === "gone" && "What is on screen stays; to look further, run the text again."}
+        {obstacle.kind === "unreachable" ? <ServerGone line={session?.look ?? ""} /> : sentence(obstacle.message)}
+        {obstacle.kind === "gone" && " What is on screen stays; to look further, run the text again."}
       </p>
       {label && <button onClick={again} disabled={store.progress.value !== null}>{label}</button>}
     </div>
@@ -48,5 +48,3 @@ export function Running({ store }: { store: Store }) {
     </section>
   );
 }
-
-const sentence = (text: string) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;

@@ -27,11 +27,15 @@ function strip(overview: Overview): HTMLCanvasElement {
  */
 export function HeadCanvas({ overviewOf }: { overviewOf(layer: number): Overview | undefined }) {
   const ref = useRef<HTMLCanvasElement>(null);
+  const night = dark.value, ground = useRef(night);
   useLayoutEffect(() => {
     const canvas = ref.current!;
     const host = canvas.parentElement!;
     // It reports in the frame to come, when all is laid out: once, however many overviews have come by then.
-    const watch = new ResizeObserver(() => paint(canvas, [...host.querySelectorAll<HTMLElement>("[data-cell]")], overviewOf));
+    const draw = () => paint(canvas, [...host.querySelectorAll<HTMLElement>("[data-cell]")], overviewOf);
+    if (ground.current !== night) draw(); // at once: while the page goes onto paper no frame comes
+    ground.current = night;
+    const watch = new ResizeObserver(draw);
     watch.observe(host);
     return () => watch.disconnect();
   });

@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { nextFrame } from "../core/frame";
 import { type Figure, fitted, inLines, lengthOf, paint } from "../core/figure";
 import { visible } from "../core/format";
 import "./heat-map.css";
@@ -105,7 +106,7 @@ export function HeatMap({ matrix, label, dark, pinned, point, pin }: Props) {
 
   useEffect(() => {
     if (!room.value) return;
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       const element = canvas.current;
       if (!element) return;
       const style = getComputedStyle(element);
@@ -117,7 +118,6 @@ export function HeatMap({ matrix, label, dark, pinned, point, pin }: Props) {
       pen.scale(ratio, ratio);
       paint(pen, figure.shapes, style.fontFamily);
     });
-    return () => cancelAnimationFrame(frame);
   }, [matrix, room.value, dark]);
 
   const move = (to: CellPlace | null) => {

@@ -1,7 +1,7 @@
 /** A view whose file is in a saved page, or is loaded when it is first opened. */
 
 import { useEffect, useState } from "preact/hooks";
-import { SERVER_GONE } from "../core/http-transport";
+import { SERVER_GONE } from "../core/served-page";
 import { UserError } from "../core/types";
 import type { ViewModule, WorkProps } from "./view-module";
 

@@ -3,8 +3,9 @@
 import { render } from "preact";
 import { takeToken } from "../core/access-token";
 import { HttpTransport } from "../core/http-transport";
+import { followWhileServed, SERVER_GONE } from "../core/served-page";
 import { Store } from "../core/store";
-import type { Transport } from "../core/types";
+import { type Transport, UserError } from "../core/types";
 import { pairsOf } from "../core/url-state";
 import { App } from "./app";
 import { chooseTheme, followTheme } from "./theme";
@@ -17,6 +18,7 @@ export async function openExplorer(root: Element, transport: Transport): Promise
   followTheme();
   const store = new Store(transport);
   render(<App store={store} />, root);
+  if (transport.host === "server") followWhileServed(() => store.refuse(new UserError(SERVER_GONE, "unreachable")));
   await store.start();
   const themeName = linkTheme ?? pairsOf(store.session.value?.start ?? "").get("theme");
   if (themeName) chooseTheme(themeName);

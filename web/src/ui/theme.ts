@@ -1,11 +1,14 @@
-/** Light and dark theme: that of the system, until the user chooses one. */
+/** Light and dark theme: that of the system, until the user chooses one; on paper it is light. */
 
 import { computed, effect, signal } from "@preact/signals";
-import { chosenTheme, keepTheme, knownTheme, nextOf, showTheme, type Theme } from "../core/theme-choice";
+import { options } from "preact";
+import { onPaper } from "../core/frame";
+import { chosenTheme, followPaper, keepTheme, knownTheme, nextOf, showTheme, type Theme } from "../core/theme-choice";
 
 export const theme = signal<Theme>("auto");
 const system = signal(false);
-export const dark = computed(() => theme.value === "dark" || (theme.value === "auto" && system.value));
+const paper = signal(false);
+export const dark = computed(() => !paper.value && (theme.value === "dark" || (theme.value === "auto" && system.value)));
 
 /** Begin to follow: what was chosen last, else the system. */
 export function followTheme(): void {
@@ -13,7 +16,13 @@ export function followTheme(): void {
   system.value = query.matches;
   query.addEventListener("change", () => (system.value = query.matches));
   theme.value = chosenTheme();
-  effect(() => showTheme(theme.value));
+  followPaper((now) => {
+    onPaper(now);
+    if (now) options.requestAnimationFrame = queueMicrotask; // of Preact, for effects
+    else delete options.requestAnimationFrame;
+    paper.value = now;
+  });
+  effect(() => showTheme(paper.value ? "light" : theme.value));
 }
 
 /** Choose a theme, by its name in a link or on the command line; it is remembered. */

@@ -7,6 +7,7 @@
 
 import { batch, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { nextFrame } from "../core/frame";
 import { percent, plural } from "../core/format";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
@@ -88,23 +89,21 @@ function Stage({ controller }: { controller: HeadController }) {
 
   useSignalEffect(() => {
     void controller.props.dark.value;
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       if (scroller.current) theme.value = themeOf(scroller.current); // the page has changed its colours by then
     });
-    return () => cancelAnimationFrame(frame);
   });
 
   useSignalEffect(() => {
     if (!theme.value || !controller.size.value.width) return;
     const { sans, mono } = theme.value;
     const scene = sceneOf(controller, theme.value);
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       const element = canvas.current;
       if (!element) return; // an effect ends only after the frame in which its view has gone
       const context = sized(element, scene.width, scene.height, window.devicePixelRatio);
       draw(context, scene, { sans, mono });
     });
-    return () => cancelAnimationFrame(frame);
   });
 
   useSignalEffect(() => {

@@ -67,7 +67,7 @@ test("an error in the stream, and a stream that ends too soon, are refusals", as
 });
 
 const statuses: [number, UserError["kind"], RegExp][] = [
-  [401, "token", /no key .* open the address/],
+  [401, "token", /let go/],
   [410, "gone", /let go/],
   [413, "request", /let go/],
   [400, "request", /let go/],

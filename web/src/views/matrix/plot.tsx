@@ -2,6 +2,7 @@
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { nextFrame } from "../../core/frame";
 import { number, visible } from "../../core/format";
 import type { HeatmapController } from "./heatmap-controller";
 import { below, type Caption, draw, footer, heat, type Ink, inkOf, svg } from "./draw";
@@ -90,8 +91,7 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
   useSignalEffect(() => {
     const dark = props.dark.value;
     // The page's own colours change with its theme in the same turn: read them when that is done.
-    const frame = requestAnimationFrame(() => host.current && (ink.value = inkOf(host.current, dark)));
-    return () => cancelAnimationFrame(frame);
+    return nextFrame(() => host.current && (ink.value = inkOf(host.current, dark)));
   });
 
   useSignalEffect(() => controller.want());
@@ -99,21 +99,19 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
   // The picture: drawn at most once a frame.
   useSignalEffect(() => {
     void [controller.view.value, controller.plot.value, controller.version.value, controller.head.value, controller.overview.value, size.value, ink.value, controller.density.value];
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       const pen = sized(image.current, size.value, controller.density.value);
       if (pen && ink.value) draw(pen, size.value, gutter.value, controller.view.value, patches(controller.density.value), contents(), ink.value);
     });
-    return () => cancelAnimationFrame(frame);
   });
 
   // What follows the pointer, the keyboard and the pin.
   useSignalEffect(() => {
     void [controller.view.value, controller.hover.value, controller.cursor.value, rectangle.value, props.state.value.query, props.state.value.key, size.value, ink.value];
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       const pen = sized(overlay.current, size.value, controller.density.value);
       if (pen && ink.value) marks(pen, controller, size.value, gutter.value, rectangle.value, (text) => measured.fit(text, 220), ink.value);
     });
-    return () => cancelAnimationFrame(frame);
   });
 
   figureRef.current = {

@@ -2,6 +2,7 @@
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { nextFrame } from "../../core/frame";
 import { paint } from "../../core/figure";
 import type { Sweep } from "../../core/patching";
 import { cellAt, figureOf, geometryOf, type Ink } from "./geometry";
@@ -35,7 +36,7 @@ export function HeatMap({ controller, sweep }: { controller: PatchController; sw
     const marks = [controller.pinned.value, controller.pointed.value];
     const shown = controller.sweep.value;
     const laid = shown && geometryOf(shown, room.value);
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       const element = canvas.current;
       if (!element || !laid || !room.value) return;
       const ratio = window.devicePixelRatio || 1;
@@ -49,7 +50,6 @@ export function HeatMap({ controller, sweep }: { controller: PatchController; sw
       pen.strokeStyle = ink.ink;
       for (const mark of marks) if (mark) pen.strokeRect(laid.left + mark[1] * laid.cell.width, mark[0] * laid.cell.height, laid.cell.width - 1, laid.cell.height - 1);
     });
-    return () => cancelAnimationFrame(frame);
   });
 
   const at = (event: MouseEvent) => {

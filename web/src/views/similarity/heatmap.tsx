@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { nextFrame } from "../../core/frame";
 import { number, visible } from "../../core/format";
 import type { Similarity } from "../../core/similarity";
 import type { Exports } from "../../core/types";
@@ -33,7 +34,7 @@ export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
   const night = dark.value;
   useEffect(() => {
     const element = canvas.current!;
-    const frame = requestAnimationFrame(() => {
+    return nextFrame(() => {
       const style = getComputedStyle(element);
       const figure = figureOf(shown, grid, style.getPropertyValue("--ink").trim(), night);
       const ratio = window.devicePixelRatio;
@@ -43,7 +44,6 @@ export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
       pen.scale(ratio, ratio);
       paint(pen, figure.shapes, style.getPropertyValue("--sans").trim());
     });
-    return () => cancelAnimationFrame(frame);
   }, [shown, grid.cell, grid.left, night]);
 
   const [first, second] = shown.tokens;

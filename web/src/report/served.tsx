@@ -3,14 +3,27 @@
  * Where the answer has a tag, there may be newer ones later: live.ts looks for them.
  */
 
+import "./served.css";
 import { takeToken } from "../core/access-token";
-import type { PackedPage, ReportData } from "./types";
-
-const GONE = "The server does not answer any more: start the command again, and open the address that it prints.";
+import { sentence } from "../core/format";
+import { followWhileServed } from "../core/served-page";
+import { ServerGone } from "../ui/server-gone";
+import { reach } from "./address";
+import { element, fill } from "./dom";
+import type { PackedPage, ReportData, ServedPage } from "./types";
 
 const script = document.querySelector<HTMLElement>("script[data-from]")!;
 const place = document.getElementById(script.dataset.report!)!;
-let token = "";
+/** A line above the page, which stays as it is; in the flow: it covers nothing. */
+const news = element(<div class="report-news" role="status" />);
+let token = "", command = "";
+
+const tell = (...words: (string | Node)[]): void => news.replaceChildren(...words);
+
+/** Say that the server has ended; once, as its command may be marked to be copied. */
+function lost(): void {
+  if (!news.querySelector(".lost")) fill(news, <div class="lost"><ServerGone line={command} /></div>);
+}
 
 /** Draw reports in the place of those that are there. */
 function show(page: PackedPage): void {
@@ -25,7 +38,8 @@ function say(finding: string, role: string): void {
   place.querySelector(".finding")!.setAttribute("role", role);
 }
 
-function draw(page: PackedPage): void {
+function draw(page: ServedPage): void {
+  command = page.command;
   show(page);
   if (location.pathname.startsWith("/run/")) linkBack();
   document.title = page.title || "Glassformer";
@@ -40,12 +54,10 @@ function linkBack(): void {
   up.append(logo, "All runs");
 }
 
-function fail(message: string): void {
-  say(message, "alert");
-  const again = document.createElement("button");
-  again.textContent = "Try again";
-  again.addEventListener("click", () => void begin());
-  place.querySelector("main")!.append(again);
+/** Say why there are no reports; again: another attempt may find some. */
+function fail(message: string, again: boolean): void {
+  say(sentence(message), "alert");
+  if (again) place.querySelector("main")!.append(element(<button onClick={() => void begin()}>Try again</button>));
 }
 
 const ask = (tag = ""): Promise<Response> => fetch(script.dataset.from + location.pathname, { headers: { authorization: `Bearer ${token}`, ...(tag && { "if-none-match": tag }) } });
@@ -55,14 +67,22 @@ async function begin(): Promise<void> {
   try {
     token = (await takeToken()) ?? "";
     const answer = await ask();
-    const told = (await answer.json()) as PackedPage & { error?: string };
-    if (!answer.ok) return fail(told.error ?? answer.statusText);
+    tell();
+    const told = (await answer.json()) as ServedPage & { error?: string };
+    if (!answer.ok) return fail(told.error ?? answer.statusText, answer.status !== 401);
     draw(told);
-    globalThis.glassformerLive?.({ place, draw, ask, gone: GONE }, answer.headers.get("etag"));
+    reach();
+    globalThis.glassformerLive?.({ place, draw, ask, tell, lost }, answer.headers.get("etag"));
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    fail(GONE);
+    if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is gone
+    fail("There is no answer from the program that serves this page", true);
+    lost();
   }
 }
 
+document.body.prepend(news);
+followWhileServed(() => {
+  lost();
+  news.scrollIntoView({ block: "center" });
+});
 void begin();
