@@ -135,7 +135,8 @@ class ReportServer(LocalPage):
         def data(path: str) -> bytes:
             reports = self._pages(path)
             written = part_data(*reports, title=page_title(reports), wording=self._wording)
-            return json.dumps({**written, "command": self._command}, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            written["command"] = self._command
+            return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
         async def report(request: Request) -> Response:
             path = request.path_params["path"]

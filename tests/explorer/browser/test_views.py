@@ -580,7 +580,8 @@ def test_paper_is_light_also_where_the_dark_theme_was_chosen(tab: Tabs, served: 
     page = one.open(served, view="matrix", theme="dark")
     page.wait_for_selector(".navigator .head-canvas:not([data-empty])")
     colours = "['backgroundColor', 'color'].map((name) => getComputedStyle(document.documentElement)[name])"
-    bright = f"""[...document.querySelectorAll('.navigator .head-canvas, [role=application] > canvas:first-of-type')].map((c) => {{
+    canvas = ".navigator .head-canvas, [role=application] > canvas:first-of-type"
+    bright = f"""[...document.querySelectorAll('{canvas}')].map((c) => {{
         const all = [...{PIXELS}].filter((each) => each >>> 24 === 255);
         return all.reduce((sum, each) => sum + (each >> 8 & 255), 0) / all.length;
     }})"""
