@@ -589,8 +589,10 @@ def test_paper_is_light_also_where_the_dark_theme_was_chosen(tab: Tabs, served: 
     assert len(canvases) == 2 and max(canvases) < 100
     page.emulate_media(media="print")
     assert page.evaluate(colours) == ["rgb(244, 246, 249)", "rgb(15, 28, 43)"]
+    page.wait_for_selector("html[data-theme=light]")
     page.emulate_media(media="screen")
-    one.until(f"String({colours}) === String(x)", before)  # the theme that was chosen is back
+    page.wait_for_selector("html[data-theme=dark]")  # the theme that was chosen is back
+    assert page.evaluate(colours) == before
     page.evaluate("window.requestAnimationFrame = () => 0")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert min(page.evaluate(bright)) > 150
