@@ -181,7 +181,7 @@ def test_each_state_of_the_walk_is_in_its_address(tab: Tabs, served: ReportServe
     page = tab().page
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(served.url)
-    reloaded(page, "text=sweep/good")
+    reloaded(page, ".browse tbody tr")
     page.get_by_role("link", name="sweep/good").click()
     reloaded(page, ".row")
     page.get_by_label("Answers").select_option("wrong")
@@ -202,7 +202,7 @@ def test_each_state_of_the_walk_is_in_its_address(tab: Tabs, served: ReportServe
     reloaded(page, ".row.at")
     assert page.get_by_label("Answers").input_value() == "wrong"
     page.get_by_role("link", name="All runs").click()
-    reloaded(page, "text=sweep/good")
+    reloaded(page, ".browse tbody tr")
 
 
 def test_the_lens_of_a_row_of_a_language_model(tab: Tabs, served: ReportServer) -> None:
