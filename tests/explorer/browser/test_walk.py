@@ -253,7 +253,7 @@ def test_a_click_on_a_link_of_a_server_that_has_just_ended_stays_on_the_page(
         explorer.goto(server.url)
         explorer.get_by_role("link", name="sweep/good").click()
         explorer.locator(".row a.look").first.click()
-        explorer.get_by_role("region", name="Row").wait_for()
+        explorer.get_by_role("link", name="Back to the row").wait_for()
     for page, link, place in ((run, "All runs", ".report-news"), (explorer, "Back to the row", ".banner")):
         address = page.url
         page.get_by_role("link", name=link).click()
