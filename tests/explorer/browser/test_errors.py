@@ -289,7 +289,7 @@ def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]
         page.get_by_role("link", name="Look inside row 14").click()
         page.wait_for_selector("#tab-model[aria-selected=true]")
         assert page.url.partition("#")[0] == f"{served.address}look/a%20mood/1"
-        field, row = page.get_by_label("text", exact=True), page.get_by_role("region", name="Row")
+        field, row = page.get_by_label("text", exact=True), page.get_by_role("region", name="Row", exact=True)
         assert field.input_value() == "time flies 14" and "x=" in page.url
         assert row.inner_text().splitlines() == ["← Back to the row", "val.csv: line 16", "true love · predicted love"]
         field.fill("fruit flies")
