@@ -83,6 +83,15 @@ def test_anyone_can_use_it_at_any_width(
         check(page, f"{which}, {theme}, {width} wide")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_how_many_rows_there_are_is_one_line(tab: Tabs, tmp_path: Path, width: int) -> None:
+    records = classified(60)
+    page = opened(tab, written(errors_of(records, review="glassformer review"), folder=tmp_path))
+    page.set_viewport_size({"width": width, "height": 900})
+    lines = "each => each.getClientRects().length && each.clientHeight / parseFloat(getComputedStyle(each).lineHeight)"
+    assert page.locator(".filters output").evaluate(lines) < 1.5, told(page)
+
+
 def test_a_phone_shows_what_continues_and_has_room_for_numbers(tab: Tabs, tmp_path: Path) -> None:
     records = classified(63, [f"class {i}" for i in range(21)])
     page = opened(tab, written(errors_of(records), folder=tmp_path), viewport={"width": 390, "height": 900})

@@ -328,3 +328,15 @@ def test_ten_thousand_runs_are_searched_a_few_hundred_at_a_time(tab: Tabs, tmp_p
     page.get_by_label("Group by").select_option("seed")
     assert page.locator(".browse tr.group").first.inner_text().startswith("seed 0 · 1,429 rows · validation f1: mean")
     assert len(page.evaluate(ROWS)) == 200
+
+
+def test_a_line_that_ends_early_has_its_name_in_the_legend_alone(tab: Tabs, tmp_path: Path) -> None:
+    """A line from the middle of a chart to a name at its right edge would be taken for one of values."""
+    make_run(tmp_path / "runs" / "long", [0.5, 0.6, 0.7, 0.8], losses=(4.0, 3.0, 2.0, 1.0))
+    make_run(tmp_path / "runs" / "other", [0.4, 0.5, 0.6, 0.7], losses=(4.0, 3.0, 2.0, 1.0))
+    make_run(tmp_path / "runs" / "short", [0.9], losses=(4.0,))
+    page = opened(tab(), write_page(tmp_path / "runs.html", report_page(RunList.read(tmp_path / "runs"))).as_uri())
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Validation f1: save as a drawing", exact=True).click()
+    names = re.findall(r"<text [^>]*>(long|other|short)<", Path(saved.value.path()).read_text("utf-8"))
+    assert sorted(names) == ["long", "long", "other", "other", "short"], "in the legend, and two at the ends"

@@ -596,3 +596,19 @@ def test_paper_is_light_also_where_the_dark_theme_was_chosen(tab: Tabs, served: 
     page.evaluate("window.requestAnimationFrame = () => 0")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert min(page.evaluate(bright)) > 150
+
+
+@pytest.mark.parametrize(
+    ("view", "picture"),
+    [
+        ("head", ".head-tokens"), ("matrix", "[role=application]"), ("neuron", ".neuron-sweep, .neuron-rows"),
+        ("generate", ".gen-paper"), ("patch", ".patch-map canvas"), ("lens", ".lens-grid"),
+        ("attribution", ".attr-word"),
+    ],
+)  # fmt: skip
+def test_on_a_phone_the_picture_comes_before_what_changes_it(tab: Tabs, story: Look, view: str, picture: str) -> None:
+    page = tab(viewport={"width": 390, "height": 844}).goto(story, view=view)
+    page.locator(picture).first.wait_for()
+    page.wait_for_function("() => !document.querySelector('.running')")
+    box = page.locator(picture).first.bounding_box()
+    assert box is not None and box["y"] <= 450

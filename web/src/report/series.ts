@@ -18,7 +18,7 @@ const MARGIN = 1.02; // an axis from zero ends a little after the last step, for
 const MEASURED = 40; // places of an axis that has the measured ones
 const VALUES = 60; // rows of the table of values
 const MARK = 4; // radius of a point
-const NAMED = { width: 640, lines: 16, letters: 22 }; // of a chart whose lines have their names at their ends
+const NAMED = { width: 640, lines: 16, letters: 22, near: 0.6 }; // of a chart whose lines have their names at their ends
 const FONT = 11.5;
 const TICK_ROOM = 34;
 const CLICK = 4; // pixels: who moves further drags
@@ -236,7 +236,9 @@ class Chart {
       if (best >= 0 && reached(line, best)) shapes.push({ d: markOf(0, ...this.at(u, line.best!, line.y[best] as number), 6.5), stroke: this.colour("--ink"), width: 2 });
     }
     if (!this.named) return shapes;
-    const ended = this.shown.map((line) => ({ line, i: line.x.findLastIndex((_, i) => reached(line, i)) })).filter(({ i }) => i >= 0);
+    // A line from the middle of the chart to its name would be taken for one of values.
+    const near = (line: LineData, i: number) => i >= 0 && this.at(u, line.x[i], line.y[i] as number)[0] > area.left + NAMED.near * (area.right - area.left);
+    const ended = this.shown.map((line) => ({ line, i: line.x.findLastIndex((_, i) => reached(line, i)) })).filter(({ line, i }) => near(line, i));
     const ends = ended.map(({ line, i }) => this.at(u, line.x[i], line.y[i] as number));
     spread(ends.map(([, y]) => y), area.top, area.bottom).forEach((y, i) => {
       const { line } = ended[i], colour = this.lineColour(line), [x, end] = ends[i];

@@ -85,7 +85,8 @@ function rangeOf(table: TableData, column: number, drawn: IntervalCell[]): [numb
   return rangeOf(table, column, drawn.filter((cell) => cell !== furthest));
 }
 
-const longest = (cells: IntervalCell[]): string => cells.reduce((most, { text }) => (text.length > most.length ? text : most), "");
+/** Its digits are all as wide, and a plus is the widest sign. */
+const longest = (cells: IntervalCell[]): string => cells.reduce((most, { text }) => (text.length > most.length ? text.replace(/(?<!\d)[-−]/g, "+") : most), "");
 
 /** All bars from zero, which have one scale. */
 const amountsOf = (table: TableData): IntervalCell[] => table.rows.flat().filter((cell): cell is IntervalCell => typeof cell === "object" && Boolean(cell.from_zero));

@@ -166,6 +166,11 @@ test("amounts are bars from zero on one scale of their table, without an axis", 
   assert.equal(hasBars(shares), true);
 });
 
+test("a column is as wide as its longest text, in which a plus is the widest sign", () => {
+  const [less, more] = ["-0.9 [-1.0, -0.8]", "+0.9 [+0.8, +1.0]"].map((text) => ({ ...interval(0.9, 0.8, 1), text, signed: true }));
+  for (const rows of [[["a", less], ["b", more]], [["a", more], ["b", less]]]) assert.match(scaleOf(table(rows), 1)!.longest, /^\+0.9 \[\+.*, \+.*\]$/);
+});
+
 test("bars begin at zero, and the range ends after the last one", () => {
   const histogram = line("texts", [0, 5, 10], [4, 9, 2], { bars: true });
   assert.equal(extent([histogram], 0, 15, false)[0], 0);

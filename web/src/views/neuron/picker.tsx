@@ -18,7 +18,7 @@ export function Picker({ controller }: { controller: NeuronController }) {
   const strip = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const chosen = strip.current?.querySelector<HTMLElement>('[aria-pressed="true"]');
-    if (chosen && strip.current) strip.current.scrollTop = chosen.offsetTop - strip.current.offsetTop - 40;
+    if (chosen && strip.current) strip.current.scrollTo(chosen.offsetLeft - strip.current.offsetLeft - 40, chosen.offsetTop - strip.current.offsetTop - 40);
   }, [query]);
   return (
     <div class="neuron-picker">
