@@ -150,7 +150,7 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
         task=options.task or (run.config.task if run else ""),
         systems=systems,
         shown={first[1].METRIC: 3},
-        caption=f"{len(rows):,} rows, {options.runs} of them timed one by one",
+        caption=f"{len(rows):,} rows; times of {options.runs:,} passes, of a row each",
         metric=first[1].METRIC,
         higher=greater_is_better(first[1].METRIC),
         methods=dict(measured[0].methods),

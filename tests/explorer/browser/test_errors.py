@@ -83,6 +83,13 @@ def test_anyone_can_use_it_at_any_width(
         check(page, f"{which}, {theme}, {width} wide")
 
 
+def test_the_names_of_a_matrix_are_next_to_the_word_for_its_side(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["tags"])
+    word = page.locator(".matrix .names text.middle", has_text=re.compile("^true$")).bounding_box()
+    names = [each.bounding_box() for each in page.locator(".matrix .names text.end").all()]
+    assert len(names) == 3 and all(name["x"] >= word["x"] + word["width"] for name in names), "also capital letters"
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_how_many_rows_there_are_is_one_line(tab: Tabs, tmp_path: Path, width: int) -> None:
     records = classified(60)

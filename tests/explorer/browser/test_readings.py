@@ -229,6 +229,16 @@ def test_the_file_holds_what_was_read(tab: Tabs, speech: Look, check: Check, tmp
     assert one.saved("Picture (PNG")[1].startswith(b"\x89PNG") and b"<svg" in one.saved("Drawing (SVG")[1]
 
 
+def test_the_way_through_the_layers_has_room_for_its_columns(tab: Tabs, speech: Look) -> None:
+    page = tab(viewport={"width": 1440, "height": 900}).goto(speech, view="lens")
+    page.wait_for_selector(".lens-path tbody tr")
+    long = (
+        "for (const each of document.querySelectorAll('.lens-path .token')) each.textContent = 'incomprehensibilities'"
+    )
+    page.evaluate(f"() => {{ {long} }}")
+    assert page.locator(".lens-path").evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
 def test_a_classifier_and_the_span_of_an_answer(
     tab: Tabs, folders: dict[str, Path], look: Callable[..., Look], check: Check
 ) -> None:

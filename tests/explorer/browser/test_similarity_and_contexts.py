@@ -93,6 +93,17 @@ def test_the_map_says_the_exact_number_of_a_cell(tab: Tabs, searched: Look, enco
     one.until("location.hash.includes(x)", "sr=4&sc=3")
 
 
+def test_the_map_fills_its_card_and_the_texts_are_next_to_it(tab: Tabs, searched: Look) -> None:
+    one = tab(viewport={"width": 1440, "height": 900})
+    page = one.open(searched, view="similarity")
+    one.wait_for_view("similarity")
+    canvas, card, texts = (
+        page.locator(each).bounding_box() for each in (".sim-map canvas", ".sim-mapped", ".sim-texts")
+    )
+    assert canvas["width"] > 0.75 * card["width"], "no empty half"
+    assert texts["x"] > card["x"] + card["width"] and texts["y"] == card["y"] and canvas["y"] < 450
+
+
 def test_a_pointer_on_a_cell_and_a_word(tab: Tabs, searched: Look, encoder: Model) -> None:
     one = tab(viewport={"width": 1440, "height": 1000})
     page = one.open(searched, view="similarity")

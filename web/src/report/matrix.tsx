@@ -12,7 +12,6 @@ import { percent } from "./scales";
 import type { Choice, DrawMatrix } from "./types";
 
 const NAMED = 18; // characters of a name
-const CHARACTER = 6.6; // pixels, about
 const FEW = 8; // classes of a matrix that is next to the rows, not above them
 const NUMBERED = 50; // classes whose cells have room for a number
 const WIDTH = 480; // pixels of a matrix of few classes
@@ -64,7 +63,9 @@ const short = (name: string): string => (name.length <= NAMED ? name : `${name.s
 
 const draw: DrawMatrix = (data, live) => {
   const { names, counts } = data;
-  const longest = Math.max(...names.map((name) => short(name).length)) * CHARACTER;
+  const pen = document.createElement("canvas").getContext("2d")!;
+  pen.font = `12px ${getComputedStyle(document.documentElement).fontFamily}`; // of names, as in matrix.css
+  const longest = Math.max(...names.map((name) => pen.measureText(short(name)).width));
   const [side, high] = sizes(names.length, WIDTH - longest - MARGINS.left - MARGINS.right);
   const level = names.length <= 20 && longest <= side - 4; // else names of columns are rotated by 45°
   const upright = names.length > NUMBERED; // narrow columns have their names one next to the other

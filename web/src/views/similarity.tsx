@@ -78,13 +78,13 @@ function Explained(props: ViewProps & { explained: Similarity }) {
         <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
       </header>
       {explained.notes.length > 0 && <p class="hint">{explained.notes.join("; ")}.</p>}
-      <section class="sim-card sim-texts" aria-label="The texts">
-        <Words {...pair} side={0} />
-        <Words {...pair} side={1} />
-        <p class="hint">{row !== null && column === null ? "Shaded: what each word adds together with the chosen one." : column !== null && row === null ? "Shaded: what each word adds together with the chosen one." : "Shaded: each word's share of the similarity."}</p>
-      </section>
-      <div class="sim-body">
-        <section class="sim-card" aria-label="The map"><Heatmap {...pair} /></section>
+      <div class="sim-body" style={{ "--columns": shown.tokens[1].length }}>
+        <section class="sim-card sim-texts" aria-label="The texts">
+          <Words {...pair} side={0} />
+          <Words {...pair} side={1} />
+          <p class="hint">{(row === null) !== (column === null) ? "Shaded: what each word adds together with the chosen one." : "Shaded: each word's share of the similarity."}</p>
+        </section>
+        <section class="sim-card sim-mapped" aria-label="The map"><Heatmap {...pair} /></section>
         <Pairs {...pair} />
       </div>
       {tabled.value && <Table shown={shown} />}

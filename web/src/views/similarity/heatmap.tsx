@@ -16,7 +16,7 @@ type MapProps = Pick<PairProps, "shown" | "pinned" | "point" | "pin" | "dark">;
 
 const EXPORT_WIDTH = 1200;
 /** Pixels of the screen that what is above the map, and the line at the foot, take. */
-const ABOVE = 500;
+const ABOVE = 400;
 const STEPS: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
