@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -120,6 +121,39 @@ def test_each_command_has_help_and_imports_nothing_heavy() -> None:
     done = run(code=EACH, input="\n".join(commands))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == commands
+
+
+MISSING = """
+import shlex, sys
+sys.modules["torch"] = None  # importing it fails
+from glassformer.cli.app import main
+for line in sys.argv[1:]:
+    print("==", line, file=sys.stderr)
+    try:
+        main(shlex.split(line))
+    except SystemExit as end:
+        assert end.code == 2, line
+"""
+LINES = """
+evaluate NO-SUCH | errors NO-SUCH | curves NO-SUCH | review out NO-SUCH sheet.csv
+review in NO-SUCH sheet.csv --output rows.csv
+lens ./NO-SUCH a | attribute ./NO-SUCH a | trace ./NO-SUCH a | generate ./NO-SUCH a | similar ./NO-SUCH a b
+patch ./NO-SUCH a | parity ./NO-SUCH | export ./NO-SUCH --output new | encode ./NO-SUCH a --output v.npy
+bench ./NO-SUCH | shrink ./NO-SUCH | info ./NO-SUCH | look ./NO-SUCH a
+study NO-SUCH | search NO-SUCH | few-labels NO-SUCH | advise NO-SUCH
+"""
+
+
+def test_a_path_that_is_not_there_is_named_before_anything_large_is_imported() -> None:
+    lines = [line.strip() for line in re.split("[|\n]", LINES) if line.strip()]
+    run = subprocess.run(
+        [sys.executable, "-c", MISSING, *lines], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+    assert run.returncode == 0, run.stderr
+    answers = [part.splitlines() for part in run.stderr.split("== ")[1:]]
+    assert len(answers) == len(lines)
+    for line, *errors in answers:
+        assert re.search(r"^error: NO-SUCH: (no such|cannot be opened: No such)", errors[-1]), (line, errors)
 
 
 def test_paragraphs_of_help_break_where_the_terminal_ends() -> None:

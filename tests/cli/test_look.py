@@ -151,6 +151,23 @@ def test_what_the_user_can_mend_is_one_line(folder: str, arguments: list[str], m
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (["a"], {"views": ["difference"], "html": Path("page.html")}, "'difference' as a file compares with another model"),
+        (["a"], {"views": ["lens"], "view": "head", "html": Path("page.html")}, "leaves it out"),
+        (["a"], {"views": ["lense"], "html": Path("page.html")}, "allowed: model, head"),
+        ([" "], {}, "the text ' ' is empty"),
+    ],
+)
+def test_what_no_page_shows_is_refused_before_the_model_is_loaded(
+    texts: list[str], options: dict[str, Any], message: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.model.load", None)  # loading fails
+    with pytest.raises((ConfigError, DataError), match=message):
+        look(folder, texts, **options)
+
+
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         look(str(tmp_path / "no" / "model"), ["a"])

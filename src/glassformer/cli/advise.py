@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Json, command
+from glassformer.cli.options import Checked, Json, command
 from glassformer.cli.screen import notes, save_page, show, show_next
 from glassformer.data.options import ReadingOptions
 from glassformer.few_labels.options import AdviceOptions
@@ -16,7 +16,11 @@ from glassformer.progress import spinner
 
 @command
 def advise(
-    data: Annotated[Path, typer.Argument(help="File of rows, of which some may have a label.", show_default=False)],
+    data: Annotated[
+        Path,
+        Checked("glassformer.cli.inputs:check_file"),
+        typer.Argument(help="File of rows, of which some may have a label.", show_default=False),
+    ],
     *,
     options: AdviceOptions,
     reading: ReadingOptions,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.inputs import check_files
-from glassformer.cli.options import Json, command
+from glassformer.cli.options import IsModel, Json, command
 from glassformer.cli.screen import notes, show
 from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.bench_options import BenchOptions
@@ -17,7 +17,7 @@ from glassformer.progress import progress_bar, spinner
 @command
 def bench(
     models: Annotated[
-        list[str], typer.Argument(help="Model folders, names on the Hub, or run folders.", metavar="MODEL…")
+        list[str], IsModel, typer.Argument(help="Model folders, names on the Hub, or run folders.", metavar="MODEL…")
     ],
     *,
     options: BenchOptions,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from glassformer.cli.options import Html, Json
+from glassformer.cli.options import Checked, Html, Json, command
 from glassformer.cli.screen import fits, print_json, rows_table, say, terminal, text_of, visible
 from glassformer.errors import DataError, nearest
 from glassformer.reports.page import check_html_path
@@ -22,9 +22,11 @@ HEIGHT, MAX_WIDTH, MAX_SKIPPED_LINES = 12, 100, 5
 """Lines and characters of a chart, so that loss and metric fit on a screen; and notes about skipped steps."""
 
 
+@command
 def curves(
     runs: Annotated[
         list[Path],
+        Checked("glassformer.runs.folder:check_logs"),
         typer.Argument(
             help="Run folders, folders with runs in them, or logs: also of TensorBoard and Weights & Biases.",
             show_default=False,

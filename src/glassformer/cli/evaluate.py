@@ -24,6 +24,7 @@ from glassformer.files.schema import given
 from glassformer.progress import progress_bar, spinner
 from glassformer.retrieval.options import QueryOptions, RetrievalOptions, is_store_folder
 from glassformer.retrieval.postgres_database import is_address
+from glassformer.runs.folder import check_run, seed_folders
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import Evaluation
@@ -70,12 +71,14 @@ def evaluate(
         raise ConfigError(f"{next(iter(unused))}= is for a store of documents, with queries= FILE")
     if own := reading.keywords():
         options = replace(options, format={**(options.format or {}), **own})
+    seeds = options.task is None and seed_folders(run)
+    if options.task is None and not seeds:
+        check_run(run)
     with notes():
         with spinner("starting"):
             from glassformer.evaluation.request import evaluate_by_options, evaluate_seeds
-            from glassformer.runs.folder import seed_folders
 
-        if options.task is None and seed_folders(run):
+        if seeds:
             show(evaluate_seeds(run, options, progress_bar), json)
             return
         evaluation, own_folder = evaluate_by_options(run, options, progress_bar)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Quiet, command
+from glassformer.cli.options import IsConfig, Json, Quiet, command
 from glassformer.cli.screen import notes, show
 from glassformer.cli.study import run_and_show
 from glassformer.data.options import ReadingOptions
@@ -18,7 +18,9 @@ from glassformer.studies.options import FewLabelsOptions
 @command
 def few_labels(
     config: Annotated[
-        Path | None, typer.Argument(help="Configuration (YAML) with a section `few_labels`.", metavar="[CONFIG]")
+        Path | None,
+        IsConfig,
+        typer.Argument(help="Configuration (YAML) with a section `few_labels`.", metavar="[CONFIG]"),
     ] = None,
     *,
     options: FewLabelsOptions,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Without, command
+from glassformer.cli.options import IsModel, Json, Without, command
 from glassformer.cli.screen import show, show_tables, terminal
 from glassformer.inspect.options import SummaryOptions
 from glassformer.loading import HeadLoading
@@ -17,6 +17,7 @@ from glassformer.progress import spinner
 def info(
     model: Annotated[
         str,
+        IsModel,
         typer.Argument(
             help="Model folder, config.json, name of a published model (see `glassformer sizes`), "
             "or model name on the Hugging Face Hub; the first that exists."

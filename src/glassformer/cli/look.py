@@ -15,6 +15,7 @@ from glassformer.files import nearest_path
 from glassformer.files.lazy import imported
 from glassformer.generation.options import GenerationOptions
 from glassformer.generation.served_options import served
+from glassformer.hub.find import check_name
 from glassformer.loading import Loading
 
 
@@ -76,5 +77,6 @@ def look(
             f"{path} is none of these: {kinds}{nearest}; of a model, give a text or two too, in quotes: glassformer "
             "look MODEL 'time flies'"
         )
+    check_name(path)
     look_at_model = imported("glassformer.cli.look_model:look_at_model")
     look_at_model(path, texts, page, generation, loading, truncation=truncate, json=json)

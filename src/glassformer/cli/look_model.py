@@ -10,7 +10,7 @@ from glassformer.cli.look_page import serve, write
 from glassformer.cli.options import generation_keywords
 from glassformer.cli.screen import notes
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.explorer.options import LookOptions
+from glassformer.explorer.options import LookOptions, check_not_empty
 from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
 from glassformer.loading import Loading
@@ -34,9 +34,10 @@ def look_at_model(
 ) -> None:
     """Show a text in a model: its attention, what it writes, or what it hears."""
     check_texts(texts)
+    check_not_empty(texts)
     if page.html is not None:
         check_html_path(page.html)
-    from glassformer.explorer.look import InitialView, token_of
+    from glassformer.explorer.look import InitialView, saved_view, token_of
 
     written = generation_keywords(generation) or None
     with notes():  # of views of plug-ins that cannot be used
@@ -46,7 +47,7 @@ def look_at_model(
             view=view, layer=layer, heads=heads, query=query, key=key, theme=page.theme, options=written
         )
     if page.html is not None and page.view != "sound":  # of models over codes a file of its own
-        start.check_saved()
+        saved_view(start, page.views, compares=page.against is not None)
     with spinner("loading the model"):
         from glassformer.cli.look_codes import look_at_codes, shows_sound
         from glassformer.model import load

@@ -51,6 +51,13 @@ class Defaults(dict[str, Any]):
     """Defaults of a command in place of the library's: `Annotated[GenerationOptions, Defaults(max_new_tokens=40)]`."""
 
 
+class Checked(str):
+    """The function that checks an argument before a command imports what takes seconds: "module:function"; it raises.
+
+    `Annotated[Path, Checked("glassformer.runs.folder:check_run")]`; of a list it checks each.
+    """
+
+
 class Command:
     """A function whose parameters that are groups of options are replaced by one parameter for each of their fields.
 
@@ -83,6 +90,13 @@ class Command:
             parameters += [x.replace(default=defaults.get(x.name, x.default)) for x in own]
         return inspect.Signature(parameters), groups
 
+    @functools.cached_property
+    def _checks(self) -> dict[str, str]:
+        """The functions that check arguments, by the names of these."""
+        hints = get_type_hints(self._function, include_extras=True)
+        found = {name: metadata_of(hint, Checked) for name, hint in hints.items()}
+        return {name: str(check) for name, check in found.items() if check is not None}
+
     @property
     def __signature__(self) -> inspect.Signature:
         return self._made[0]
@@ -96,6 +110,10 @@ class Command:
         bound = signature.bind(*arguments, **options)
         bound.apply_defaults()
         values = bound.arguments
+        for name, check in self._checks.items():
+            for value in values[name] if isinstance(values[name], list) else [values[name]]:
+                if value is not None:
+                    imported(check)(value)
         for name, (group, names) in groups.items():
             values[name] = _group_of(group, {name: values.pop(name) for name in names})
         typed_now = _TYPED.set(tuple(groups.values()))
@@ -435,7 +453,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: print the fin
 
 # ── loading a model ──────────────────────────────────────────────────────────────────────────────────────
 
-ModelName = Annotated[str, typer.Argument(help="Model folder, or model name on the Hugging Face Hub.")]
+IsModel = Checked("glassformer.hub.find:check_name")
+ModelName = Annotated[str, IsModel, typer.Argument(help="Model folder, or model name on the Hugging Face Hub.")]
 Texts = Annotated[
     list[str],
     typer.Argument(help="One text, or a pair, or source and target: in quotes, a text file, or - for standard input."),
@@ -444,7 +463,12 @@ Truncate = Annotated[bool, typer.Option("--truncate", help="Truncate texts that 
 
 # ── runs and their data ──────────────────────────────────────────────────────────────────────────────────
 
-RunFolder = Annotated[Path, typer.Argument(help="Run folder, as written by train.", show_default=False)]
+IsConfig = Checked("glassformer.runs.folder:read_config")
+RunFolder = Annotated[
+    Path,
+    Checked("glassformer.runs.folder:check_run"),
+    typer.Argument(help="Run folder, as written by train.", show_default=False),
+]
 
 
 def pair_of(text: str, option: str) -> tuple[str, str]:

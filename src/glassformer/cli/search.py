@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Json, Quiet, command
+from glassformer.cli.options import IsConfig, Json, Quiet, command
 from glassformer.cli.screen import notes, say, show, show_next
 from glassformer.errors import ConfigError
 from glassformer.progress import hidden, progress_bar, spinner
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def search(
     config: Annotated[
         Path,
+        IsConfig,
         typer.Argument(help="Configuration file (YAML) as for train, with a section `search`.", show_default=False),
     ],
     options: SearchOptions,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Quiet, command
+from glassformer.cli.options import IsModel, Json, Quiet, command
 from glassformer.cli.screen import notes, say, show
 from glassformer.cli.study import continued_by_the_same_command, progress_on_screen
 from glassformer.data.options import ReadingOptions
@@ -19,7 +19,9 @@ from glassformer.studies.options import ShrinkOptions
 @command
 def shrink(
     source: Annotated[
-        str, typer.Argument(help="Run folder, model, or recipe (YAML) with a section `shrink`.", metavar="MODEL|RECIPE")
+        str,
+        IsModel,
+        typer.Argument(help="Run folder, model, or recipe (YAML) with a section `shrink`.", metavar="MODEL|RECIPE"),
     ],
     *,
     options: ShrinkOptions,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Quiet, command
+from glassformer.cli.options import IsConfig, Json, Quiet, command
 from glassformer.cli.screen import notes, say, show
 from glassformer.progress import progress_bar, spinner
 from glassformer.studies.options import StudyOptions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @command
 def study(
-    config: Annotated[Path, typer.Argument(help="Configuration file (YAML) with a section `study`.")],
+    config: Annotated[Path, IsConfig, typer.Argument(help="Configuration file (YAML) with a section `study`.")],
     *,
     options: StudyOptions,
     plan: Annotated[

@@ -41,7 +41,7 @@ from glassformer.reports.page import shown_path
 from glassformer.reports.report import Display, SeveralReports
 from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
 from glassformer.runs.data import check_unused_columns, read_splits, read_usable, sample_rows
-from glassformer.runs.folder import CONFIG, MODEL, no_run, run_name
+from glassformer.runs.folder import CONFIG, MODEL, check_run, no_run, run_name
 from glassformer.tasks.base import Task, check_evaluates
 from glassformer.tasks.classify.scored import ScoredClassification
 from glassformer.tasks.classify.scorer import TextScorer
@@ -255,9 +255,7 @@ def open_run(
     Raises: ConfigError: the folder holds no run.
     """
     path = as_path(folder, "folder")
-    if not (path / CONFIG).is_file():
-        problem = no_run(folder, "holds no run")
-        raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
+    check_run(path)
     config = seen_from_here(run_config(path / CONFIG) if config is None else config, path)
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 

@@ -18,6 +18,7 @@ from glassformer.explorer.difference import difference_readings
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.lesson import read_lesson
 from glassformer.explorer.lesson_views import lesson_views
+from glassformer.explorer.options import check_not_empty
 from glassformer.explorer.registry import has_report_views, tabs
 from glassformer.explorer.server import Explorer, LocalPage, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
@@ -174,6 +175,30 @@ class InitialView:
         return [self.heads] if isinstance(self.heads, int) else self.heads or ()
 
 
+def saved_view(start: InitialView, views: Sequence[str], *, compares: bool) -> InitialView:
+    """What a file opens with that shows some views; none = all.
+
+    Args:
+        compares: whether there is a model to compare with
+    Raises: ConfigError: as `Look.page`.
+    """
+    for name in views:
+        if name not in tabs():
+            raise ConfigError(f"views has {safe_repr(name)}; allowed: {', '.join(tabs())}")
+        InitialView(view=name).check_saved()
+    if views and start.view is None:
+        start = replace(start, view=views[0])
+    if views and start.view not in views:
+        raise ConfigError(f"view is {start.view!r}, and views= leaves it out: {', '.join(views)}; add it there")
+    start.check_saved()
+    if "difference" in (start.view, *views) and not compares:
+        raise ConfigError(
+            "the view 'difference' as a file compares with another model or precision; give one by against=, such "
+            "as int8"
+        )
+    return start
+
+
 class Look(LocalPage, InNotebook):
     """The attention explorer of one or two texts: served as a web page, or saved as an HTML file.
 
@@ -274,21 +299,7 @@ class Look(LocalPage, InNotebook):
             views: that the page shows, and opens with the first of them; none = all
         Raises: ConfigError: no such view, it leaves out the one that the page opens with, or nothing to compare with.
         """
-        start = self.start
-        for name in views:
-            if name not in tabs():
-                raise ConfigError(f"views has {safe_repr(name)}; allowed: {', '.join(tabs())}")
-            InitialView(view=name).check_saved()
-        if views and start.view is None:
-            start = replace(start, view=views[0])
-        if views and start.view not in views:
-            raise ConfigError(f"view is {start.view!r}, and views= leaves it out: {', '.join(views)}; add it there")
-        start.check_saved()
-        if "difference" in (start.view, *views) and self.explorer.runs.factory.against is None:
-            raise ConfigError(
-                "the view 'difference' as a file compares with another model or precision; give one by against=, such "
-                "as int8"
-            )
+        start = saved_view(self.start, views, compares=self.explorer.runs.factory.against is not None)
         return self._page(start, layers, cap_bytes, command_line(), views)
 
     def _page(
@@ -475,10 +486,7 @@ def _text_list(texts: str | Sequence[str] | None) -> list[str]:
         or not all(isinstance(text, str) for text in sequence)
     ):
         raise DataError(f"the texts are {safe_repr(texts)}; give one text, or two in a list")
-    if not all(text.strip() for text in sequence):
-        raise DataError(
-            f"the text {safe_repr(next(t for t in sequence if not t.strip()))} is empty; give at least one word"
-        )
+    check_not_empty(sequence)
     return list(sequence)
 
 

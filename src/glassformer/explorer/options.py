@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
 from glassformer.files.schema import Doc, NonNegative, NonNegativeInt, Schema, at_least
 
 Port = Annotated[int, at_least(1, 65535)]
@@ -121,3 +122,10 @@ class LookOptions(Serving):
         for name in names:
             if getattr(self, name) not in (None, ()):
                 raise ConfigError(f"{name}= {because}")
+
+
+def check_not_empty(texts: Sequence[str]) -> None:
+    """Raises: DataError: a text without a word."""
+    for text in texts:
+        if not text.strip():
+            raise DataError(f"the text {safe_repr(text)} is empty; give at least one word")

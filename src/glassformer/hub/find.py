@@ -85,6 +85,12 @@ def resolve(
     return fetch(request, offline=offline or connections_off())
 
 
+def check_name(name: str) -> None:
+    """Raises: DataError: a name that only a path can have, where there is nothing. Nothing is read or asked for."""
+    if not _expand(name).exists():
+        _local_folder(name)
+
+
 def connections_off() -> bool:
     """Whether connections are forbidden for this process, by HF_HUB_OFFLINE."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}

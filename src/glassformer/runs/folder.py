@@ -161,6 +161,29 @@ def _processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def check_run(folder: str | Path) -> None:
+    """Raises: ConfigError: there is no such folder, or it holds no run."""
+    if not (as_path(folder, "folder") / CONFIG).is_file():
+        problem = no_run(folder, "holds no run")
+        raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
+
+
+def log_of(folder: str | Path) -> Path:
+    """The log of a run, or a log itself. Raises: DataError: there is none."""
+    given = as_path(folder, "folder")
+    path = given if given.is_file() else run_log(given)
+    if path is None:
+        problem = no_run(folder, f"holds no run: {event_log_path(given).name} is missing")
+        raise DataError(f"{problem}; give the folder that a training wrote")
+    return path
+
+
+def check_logs(folder: str | Path) -> None:
+    """Raises: DataError: there is no such folder of runs, and no such log."""
+    if not as_path(folder, "folder").exists():
+        log_of(folder)
+
+
 def no_run(folder: str | Path, problem: str) -> str:
     """The message for a folder that is no run: what is wrong, with the runs in it; or no such folder, the nearest."""
     path = as_path(folder, "folder")

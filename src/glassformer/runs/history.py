@@ -26,10 +26,8 @@ from glassformer.runs.folder import (
     EVENTS,
     WANDB_LOG,
     WANDB_SUMMARY,
-    event_log_path,
     iterate_runs,
-    no_run,
-    run_log,
+    log_of,
     stored_config,
 )
 from glassformer.runs.state import RunState, run_state
@@ -160,11 +158,7 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         config: the effective configuration, where it is known; None = it is read from the folder
     Raises: DataError: there is no log, or it is damaged.
     """
-    given = as_path(folder, "folder")
-    path = given if given.is_file() else run_log(given)
-    if path is None:
-        problem = no_run(folder, f"holds no run: {event_log_path(given).name} is missing")
-        raise DataError(f"{problem}; give the folder that a training wrote")
+    given, path = as_path(folder, "folder"), log_of(folder)
     digest = _digest(path)
     own = path.suffix == ".jsonl"
     options: dict[str, Any] = {}
