@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import glassformer
+from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.facts import FACTS, LISTS, check_template, filled, token_at
@@ -21,6 +22,7 @@ from glassformer.explorer.lesson_options import VALUES, options_of
 from glassformer.explorer.registry import tabs
 from glassformer.explorer.tour import LessonRun, tell, without
 from glassformer.files.schema import parse
+from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.tokens import Token
 from glassformer.model import Model
 from tests.e2e.tiny_models import make_folder
@@ -354,3 +356,129 @@ def test_what_the_lessons_say_is_true_of_their_models(played: Run) -> None:
     assert plural <= left[2].keys() and not singular & left[2].keys()  # one head less: still plural
     question = report.steps[1].question
     assert question is not None and question.answer == "attention"
+
+
+def bold(words: list[tuple[str, str]]) -> list[str]:
+    return [text for style, text in words if style == "b"]
+
+
+def test_what_the_lesson_on_tokens_says_is_true(played: Run, minilm: Path) -> None:
+    report, session = played("tokens")
+    tokenizer, tokens = glassformer.load(minilm).tokenizer, session.streams["text"]
+    pieces = [token.piece for token in tokens]
+    first = report.steps[0].question
+    assert first is not None and first.number == len(pieces) == session.batch.input_ids.shape[1]
+    assert (pieces[0], pieces[-1]) == ("[CLS]", "[SEP]")  # "[CLS] at the start, and [SEP] at the end"
+    continued = sum(piece.startswith("##") for piece in pieces)
+    assert first.reveal[0][1].startswith(f"2 are the tokenizer's own, and {continued} are pieces")
+    (number,) = bold(report.steps[1].text)
+    assert number == f"{session.batch.input_ids[0, pieces.index('splits')]:,}"
+    own = len(pieces) - sum(not token.special for token in tokens)
+    lengths = {word: len(tokenizer(word)["input_ids"]) - own for word in ("the", "words", "unfathomable")}
+    assert lengths["the"] == lengths["words"] == 1 and lengths["unfathomable"] > 3  # "a frequent word is one token"
+    assert 10_000 < session.network.get_parameter("embed.tokens.weight").shape[0] < 100_000  # "some ten thousand"
+    vector = session.states(0)[pieces.index("splits")]
+    assert bold(report.steps[3].text) == [str(len(vector))]
+    assert [float(words) for _, words, _ in report.steps[3].items] == pytest.approx(vector[:6].tolist(), abs=6e-4)
+
+
+def test_what_the_lesson_on_masks_says_is_true(played: Run, minilm: Path) -> None:
+    report, session = played("masks")
+    length = len(session.streams["text"])
+    later = torch.ones(length, length).triu(1).bool()
+    for layer, head in ((0, 0), (3, 5)):
+        about = session.head(layer, head)
+        assert (about.probs()[later] == 0).all() and (about.scores()[later] == -torch.inf).all()
+        assert (about.probs()[~later] > 0).all()
+        assert torch.allclose(about.probs().sum(-1), torch.ones(length))  # "the others still add up to 1"
+    question = report.steps[0].question
+    assert question is not None and question.number == 4
+    assert question.reveal[0][1] == f"Of {length}, {int(later[3].sum())} are hidden. In an encoder none is."
+    assert bool((glassformer.load(minilm).inspect(*session.texts).head(0, 0).probs() > 0).all())  # "the map is full"
+
+
+def test_what_the_lesson_on_generation_says_is_true(played: Run) -> None:
+    report, session = played("generation")
+    with torch.no_grad():
+        logits = session.network(session.batch, Flow()).logits[0, -1].double()
+    shares = {temperature: (logits / temperature).softmax(-1) for temperature in (0.5, 1.0, 2.0)}
+    first = report.steps[0].question
+    assert first is not None and first.number == pytest.approx(float(shares[1.0].max()), rel=1e-4)
+    assert f", {float(shares[1.0].sort(descending=True).values[1]):.1%};" in first.reveal[0][1]
+    assert bold(report.steps[1].text) == [f"{float(shares[t].max()):.1%}" for t in (0.5, 2.0)]
+    bits = {t: float(-(p * p.log2()).sum()) for t, p in shares.items()}
+    assert bits[0.5] < bits[1.0] < bits[2.0]  # "colder is safer, hotter is more varied"
+    second = report.steps[1].question
+    assert second is not None and second.answer == "2" and f"{bits[0.5]:.2f} at 0.5" in second.reveal[-1][1]
+    top = shares[1.0].sort(descending=True).values[:5]
+    assert bold(report.steps[2].text) == [f"{float(top[0] / top.sum()):.1%}"]  # "share what the others had"
+    lens = session.lens(top=1)
+    assert float(lens.logprobs[-1, -1, 0].exp()) == pytest.approx(float(shares[1.0].max()), rel=1e-4)
+    assert lens.ids[0, -1, 0] != lens.ids[-1, -1, 0], "“early rows are often poor guesses”"
+
+
+def test_what_the_walk_says_is_true(played: Run) -> None:
+    report, session = played("walk")
+    network, row = session.network, 1
+    about = session.head(1, 8)
+    q, k, v = about.q[row].double(), about.k.double(), about.v.double()
+    dots = k @ q
+    assert (
+        report.steps[3].text[-1][1]
+        == f"q · k × scale = {dots[2]:.4g} × {about.scale:.4g} = {dots[2] * about.scale:.4g}"
+    )
+    weights = (dots * about.scale).softmax(-1)
+    question = report.steps[4].question
+    assert question is not None and question.answer == session.streams["text"][int(weights.argmax())].text
+    assert question.reveal[0][1] == f"It gets {weights.max():.1%}, and “time” itself {weights[row]:.1%}."
+    recorded = record_taps(session, ["blocks.1.attn.z", "blocks.1.attn.out", "blocks.1.ffn.out"])
+    z, read, wide = (x.double() for x in recorded.values())
+    assert torch.allclose(z[8, row], weights @ v, atol=1e-5)  # "each head adds up the values, each times its share"
+    out = network.get_submodule("blocks.1.attn.out")
+    assert torch.allclose(out(z.transpose(0, 1).flatten(1).float()).double(), read, atol=1e-4)  # "put side by side"
+    enters, leaves = (session.states(level)[row].double() for level in (1, 2))
+    lengths = {name: words.split(",")[0] for name, words, _ in report.steps[6].items}
+    between = network.blocks[1].attn_residual.on_residual((enters + read[row]).float())
+    assert lengths["between"] == f"length {between.norm():.3g}" and between.norm() < (enters + read[row]).norm()
+    assert lengths["enters"] == f"length {enters.norm():.3g}" and lengths["leaves"] == f"length {leaves.norm():.3g}"
+    assert lengths["+ attention"] == f"length {read[row].norm():.3g}"
+    assert lengths["+ feed-forward"] == f"length {wide[row].norm():.3g}"
+    states = [session.states(level) for level in range(7)]
+    assert len({state.shape for state in states}) == 1  # "the shape never changes"
+    cosines = [float(torch.nn.functional.cosine_similarity(states[0][row], state[row], dim=0)) for state in states]
+    assert [share for _, _, share in report.steps[8].items] == pytest.approx(cosines, abs=1e-5)
+    assert f"a cosine of {cosines[-1]:.3f}" in report.steps[8].text[0][1]
+
+
+def test_what_the_lesson_on_cross_attention_says_is_true(played: Run) -> None:
+    report, session = played("cross-attention")
+    source, target = (len(session.streams[side]) for side in ("source", "target"))
+    words = "".join(text for _, text in report.steps[0].text)
+    assert f"a source of {source} tokens once" in words and f"a target, {target} tokens here" in words
+    cross = session.head(0, 0, "cross")
+    assert (cross.q.shape[0], cross.k.shape[0], cross.v.shape[0]) == (target, source, source)
+    assert bool((cross.probs() > 0).all())  # "no mask, since the source is all there from the beginning"
+    assert torch.allclose(cross.probs().sum(-1), torch.ones(target))
+    row = cross.probs()[-1]
+    question = report.steps[1].question
+    assert question is not None and question.answer == session.streams["source"][int(row.argmax())].text
+    assert question.reveal[0][1].startswith(f"{float(row.max()):.0%} goes to “{question.answer}”")
+
+
+def test_what_the_lesson_on_a_classifier_says_is_true(played: Run) -> None:
+    report, session = played("classifier")
+    with torch.no_grad():
+        logits = session.network(session.batch, Flow()).logits[0].double()
+    shares = dict(zip(("LABEL_0", "LABEL_1"), logits.softmax(-1).tolist(), strict=True))
+    top = max(shares, key=lambda name: shares[name])
+    question = report.steps[0].question
+    assert question is not None and (question.answer, bold(report.steps[1].text)) == (top, [top])
+    assert {name: share for name, _, share in report.steps[0].items} == pytest.approx(shares, abs=1e-6)
+    why = session.attribute()  # "together the words make up the whole difference to a text in which all are hidden"
+    whole = sum(share for words in why.words.values() for _, share in words)
+    assert whole == pytest.approx(why.target.score - why.baseline_score, rel=0.02)
+    assert why.target.score == pytest.approx(float(logits.max()), abs=1e-4)
+    own = session.lens(top=2)  # "the last row is the model's own"
+    assert own.logprobs[-1, 0].exp().tolist() == pytest.approx(sorted(shares.values(), reverse=True), abs=1e-5)
+    (component,) = report.steps[3].without["components"]
+    assert component == f"blocks.{session.maps['self'].layers - 1}.attn.out"  # "of the last layer"
