@@ -154,7 +154,7 @@ def test_what_the_user_can_mend_is_one_line(folder: str, arguments: list[str], m
 @pytest.mark.parametrize(
     ("texts", "options", "message"),
     [
-        (["a"], {"views": ["difference"], "html": Path("page.html")}, "'difference' as a file compares with another model"),
+        (["a"], {"views": ["difference"], "html": Path("page.html")}, "the view 'difference' as a file compares"),
         (["a"], {"views": ["lens"], "view": "head", "html": Path("page.html")}, "leaves it out"),
         (["a"], {"views": ["lense"], "html": Path("page.html")}, "allowed: model, head"),
         ([" "], {}, "the text ' ' is empty"),
