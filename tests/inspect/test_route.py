@@ -14,7 +14,7 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.inspect import Session
 from glassformer.inspect.route import BEFORE, TokenRoute, contributions, route
 from glassformer.reports.page import report_data
-from tests.inspect.passes import KINDS, reading_of, session_of
+from tests.inspect.passes import KINDS, network_of, reading_of, session_of, tokens_for
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,6 +119,38 @@ def test_one_layer_is_in_memory_at_a_time(kind: str, monkeypatch: pytest.MonkeyP
         summed = {f"{path}.{layer - 1}.{part}" for part in ("before", "attn.out", "ffn.out")}
         assert own <= names <= own | summed
     assert len(alive) == 3
+
+
+def test_the_graph_of_the_stream_that_is_not_followed_is_not_held() -> None:
+    reading = reading_of("transformer")
+    source = torch.randint(3, 99, (1, 30), generator=torch.Generator().manual_seed(0))
+    streams = {**reading.streams, "source": tokens_for(30)}
+    batch = replace(reading.batch, input_ids=source)
+    session = Session(network_of("transformer"), replace(reading, batch=batch, streams=streams))
+    held = 0
+
+    class Saved:
+        """A tensor of the backward pass. (Detached: an output of its own node would be a cycle, and stay.)"""
+
+        def __init__(self, tensor: torch.Tensor) -> None:
+            nonlocal held
+            self.tensor = tensor.detach()
+            held += tensor.nbytes
+
+        def __del__(self) -> None:
+            nonlocal held
+            held -= self.tensor.nbytes
+
+    with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
+        with torch.enable_grad():
+            memory = session.network.memory(session.batch, Flow())
+        whole = held
+        del memory
+        assert held == 0
+        seen: list[int] = []
+        route(session, stream="target", progress=lambda done, of: seen.append(held))
+    assert max(seen) < whole / 2
+    assert held == 0
 
 
 def test_what_is_not_there() -> None:

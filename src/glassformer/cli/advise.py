@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Checked, Json, command
+from glassformer.cli.inputs import check_files
+from glassformer.cli.options import Json, command
 from glassformer.cli.screen import notes, save_page, show, show_next
 from glassformer.data.options import ReadingOptions
 from glassformer.few_labels.options import AdviceOptions
@@ -16,11 +17,7 @@ from glassformer.progress import spinner
 
 @command
 def advise(
-    data: Annotated[
-        Path,
-        Checked("glassformer.cli.inputs:check_file"),
-        typer.Argument(help="File of rows, of which some may have a label.", show_default=False),
-    ],
+    data: Annotated[Path, typer.Argument(help="File of rows, of which some may have a label.", show_default=False)],
     *,
     options: AdviceOptions,
     reading: ReadingOptions,
@@ -38,6 +35,7 @@ def advise(
       glassformer advise tweets.txt --label-names joy,anger,fear
       glassformer advise labelled.csv --unlabelled more.csv --html page.html
     """
+    check_files([data])
     with spinner("reading rows"):
         from glassformer.few_labels.advise import advise as advise_on
 

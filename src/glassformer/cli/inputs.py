@@ -125,13 +125,8 @@ def check_texts(arguments: Sequence[str], most: int = 2) -> None:
 def check_files(names: Iterable[str | Path]) -> None:
     """Check before a model is loaded that files or folders exist. Raises: DataError: one that is missing."""
     for name in names:
-        check_file(name)
-
-
-def check_file(name: str | Path) -> None:
-    """Raises: DataError: a file or folder that is missing."""
-    if not os.path.exists(name):
-        raise DataError(f"{name}: no such file or folder")
+        if not os.path.exists(name):
+            raise DataError(f"{name}: no such file or folder")
 
 
 def whole_texts(arguments: Sequence[str], model: Model | None = None) -> list[str]:

@@ -94,8 +94,8 @@ class Command:
     def _checks(self) -> dict[str, str]:
         """The functions that check arguments, by the names of these."""
         hints = get_type_hints(self._function, include_extras=True)
-        found = {name: metadata_of(hint, Checked) for name, hint in hints.items()}
-        return {name: str(check) for name, check in found.items() if check is not None}
+        checks = {name: metadata_of(hint, Checked) for name, hint in hints.items()}
+        return {name: str(check) for name, check in checks.items() if check is not None}
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -209,7 +209,9 @@ def contributions(
         return after
 
     ends = {tap: partial(end, layer) for layer, tap in enumerate(taps[1:])}
-    tape = GradientTape(*taps, *(tap for tap, *_ in written), *heads, edit=ends, cut=True)
+    # The other stream has no gradient of its own: cut after each block, it is not held until the end.
+    others = [tap for name in network.stacks() if name != stream for tap in session.stream_taps(name)]
+    tape = GradientTape(*taps, *others, *(tap for tap, *_ in written), *heads, edit=ends, cut=True)
     tape.attach(twin)
     with torch.inference_mode(False), torch.enable_grad(), eval_mode(twin):
         twin.states(session.batch, Flow(tape=tape))
