@@ -72,7 +72,7 @@ def evaluate(
     if own := reading.keywords():
         options = replace(options, format={**(options.format or {}), **own})
     seeds = options.task is None and seed_folders(run)
-    if options.task is None and not seeds:
+    if options.task is None and not Path(run).expanduser().exists():
         check_run(run)
     with notes():
         with spinner("starting"):
