@@ -160,6 +160,9 @@ def test_layers_that_are_not_in_it_are_greyed_with_the_command(
         page.keyboard.press("[")
         page.wait_for_selector(position, state="detached")
         offline.wait_for_view(view)
+        offline.open(path, l=2)
+        page.locator(f"#tab-{view}").click()
+        page.wait_for_selector(position)  # a view that is opened on what is absent says so too
 
 
 def test_it_takes_no_other_text(offline: Tab, file: Path) -> None:

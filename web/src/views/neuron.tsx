@@ -1,6 +1,6 @@
 /** Neuron view: the computation of one query's attention, from q, k and v to z, with the model's own numbers. */
 
-import { useSignal, useSignalEffect } from "@preact/signals";
+import { effect, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { toPng, toSvg } from "../core/figure";
 import { number, percent, visible } from "../core/format";
@@ -41,14 +41,14 @@ function Neuron(props: ViewProps) {
     watch.observe(host.current!);
     return () => watch.disconnect();
   }, [controller]);
-  useSignalEffect(() => {
+  // Both before the first frame, which takes as long as the answer; in this order, since a page may refuse at once.
+  useLayoutEffect(() => effect(() => {
     void controller.at.value;
     controller.absent.value = null;
     controller.all.value = false;
-  });
+  }), [controller]);
+  useLayoutEffect(() => effect(() => controller.want()), [controller]);
   useSignalEffect(() => controller.settle());
-  useLayoutEffect(() => controller.want(), [controller]); // before the first frame, which takes as long as the answer
-  useSignalEffect(() => controller.want());
 
   // The dimension under the pointer is marked in every strip by the style sheet alone.
   useSignalEffect(() => {
