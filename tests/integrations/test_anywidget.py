@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import socket
 import threading
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import escape
@@ -223,6 +226,10 @@ def test_what_is_saved_is_a_still_picture_and_shows_no_key(shown: Look, monkeypa
     assert html.startswith(f'<div data-glassformer="{widget.model_id}">') and "<script" not in html
     assert "Attention of self layer 0 head 0" in html and "Run the cell" in html and ">arrow<" in html
     assert len(html) < 20_000 and shown._token not in html
+    (picture,) = re.findall(r'<img alt="[^"]+" src="data:image/svg\+xml;base64,([^"]+)">', html)
+    root = ElementTree.fromstring(base64.b64decode(picture))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg" and len(list(root.iter())) > 20
+    assert "<svg" not in html, "which readers that filter HTML take out"
 
 
 def test_without_anywidget_the_page_is_in_its_frame(shown: Look, monkeypatch: pytest.MonkeyPatch) -> None:

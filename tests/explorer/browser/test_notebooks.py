@@ -166,6 +166,12 @@ def change_text(page: Any) -> None:
     frame.locator("#view").get_by_text("night").first.wait_for()
 
 
+def nbconvert(path: Path) -> str:
+    """The notebook as nbviewer shows it."""
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--stdout", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+
+
 def test_in_jupyterlab(lab: Callable[..., Any], tab: Callable[[], Any], folder: Path) -> None:
     address = lab("look.ipynb", LOAD, LOOK, "import os\nos._exit(1)")
     first = Notebook(tab(), *address)
@@ -174,6 +180,10 @@ def test_in_jupyterlab(lab: Callable[..., Any], tab: Callable[[], Any], folder: 
     saved = first.saved(folder / "look.ipynb", "widget-view")
     assert len(saved) < 20_000 and "Attention of self layer 1 head 0" in saved and "data:image/svg+xml" in saved
     assert "#token=" not in saved
+    viewed = nbconvert(folder / "look.ipynb")
+    assert (
+        viewed.count('<img alt="Attention of self layer 1 head 0') == 1 and 'src="data:image/svg+xml;base64' in viewed
+    )
 
     second = Notebook(tab(), *address)  # of the same kernel
     change_text(second.page)
