@@ -24,7 +24,7 @@ from glassformer import foreign
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import as_path, check_links, is_int, safe_repr
 from glassformer.hub import resolve
-from glassformer.hub.find import SCORER, is_adapter_folder
+from glassformer.hub.find import PACKAGE, SCORER, is_adapter_folder, packaged
 from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS, Keys
 from glassformer.weights.header import read_file_header
@@ -175,6 +175,9 @@ class LoadOptions:
 
         Raises: DataError: there is none.
         """
+        if isinstance(name_or_folder, str) and name_or_folder.startswith(PACKAGE):
+            path = packaged(name_or_folder)
+            name_or_folder = path if path.is_file() else name_or_folder
         if foreign.is_foreign(name_or_folder) or is_program(name_or_folder):
             return name_or_folder
         return self._resolve(name_or_folder, revision, allow_pickle=allow_pickle)

