@@ -15,6 +15,7 @@ from typing import Any
 from glassformer.core.quantised import StoredLevels, count_weights
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
+from glassformer.explorer.glossary import GLOSSARY
 from glassformer.explorer.how_to_read import HOW_TO_READ
 from glassformer.explorer.readings import explains_quickly
 from glassformer.explorer.registry import tabs
@@ -159,6 +160,7 @@ def describe(
         "id": id or session_id(facts.revision, texts),
         "model": model,
         "views": views,
+        "glossary": GLOSSARY,
         "how_to_read": {name: HOW_TO_READ[name] for name in views if name in HOW_TO_READ},
         "reports": {
             name: {"title": tab.title, "sentence": tab.sentence}

@@ -135,6 +135,8 @@ export interface Session {
   views: ViewName[];
   /** Sentences about how to read a view. */
   how_to_read: Record<string, string>;
+  /** Words that not everyone knows, each with what it means. */
+  glossary: Record<string, string>;
   /** Of those of plug-ins, which are drawn as reports, the words of their tabs. */
   reports: Record<string, { title: string; sentence: string }>;
   texts: string[];

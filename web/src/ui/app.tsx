@@ -21,6 +21,7 @@ import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
 import { dark } from "./theme";
+import { Glossary } from "./term";
 import { Tour } from "./tour";
 import { TopBar } from "./topbar";
 import type { WorkProps } from "./view-module";
@@ -45,7 +46,7 @@ export function App({ store }: { store: Store }) {
     <>
       <TopBar store={store} exports={exports} help={() => setHelp(true)} />
       {session ? (
-        <>
+        <Glossary.Provider value={session.glossary}>
           <Texts store={store} session={session} />
           <Row store={store} session={session} />
           <Running store={store} />
@@ -54,7 +55,7 @@ export function App({ store }: { store: Store }) {
           <Work store={store} session={session} exported={exports} />
           <Status store={store} session={session} />
           <Search store={store} session={session} open={search} close={() => setSearch(false)} />
-        </>
+        </Glossary.Provider>
       ) : (
         <div class="opening">
           <Logo />

@@ -6,6 +6,7 @@ import type { Store } from "../core/store";
 import type { ViewName } from "../core/types";
 import { MODULES } from "virtual:views";
 import { headName } from "./head-stats";
+import { isMenuOpen } from "./popover";
 
 /** Views that have a key of their own. */
 const DIGITS = 9;
@@ -40,6 +41,7 @@ interface Handlers {
 export function useKeys(store: Store, { help, search }: Handlers): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
+      if (isMenuOpen()) return;
       const session = store.session.value;
       // What was closed a moment ago may still have the focus, until the browser draws again.
       const target = event.target instanceof Element && !event.target.closest("dialog:not([open])") ? event.target : null;

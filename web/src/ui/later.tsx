@@ -42,6 +42,6 @@ export function later(name: string, load: () => Promise<unknown>): ViewModule["C
       if (!view) load().then(() => setView(LOADED[name]), refused);
     }, []);
     if (view) return <view.Component {...props} />;
-    return gone && <p class="reading-problem">This view was never opened here, so it is not on this page yet: start the program again, and open the address that it prints. Views that were open before still show what they showed.</p>;
+    return gone && <p class="reading-problem">This view was never opened here, so it is not on this page: start the program again, and open the address that it prints.</p>;
   };
 }

@@ -73,7 +73,7 @@ const MAX_CHARACTERS = 200_000;
 
 function tooLong(characters: number, { model }: Session): string {
   const reads = model.max_tokens === null ? "" : ` This model reads ${count(model.max_tokens)} tokens, which are some ${count(4 * model.max_tokens)} characters of English.`;
-  return `The text is too long: ${count(characters)} characters, and this page takes at most ${count(MAX_CHARACTERS)}.${reads} Put in a part of it; what stood here before is still here.`;
+  return `The text is too long: ${count(characters)} characters, and this page takes at most ${count(MAX_CHARACTERS)}.${reads} Give a part of it.`;
 }
 
 /** What stands in an empty field: without a second text the model writes its own, where it writes one. */

@@ -10,6 +10,8 @@ import * as views from "../core/views";
 import { useAnswer } from "./answer";
 import { Icon } from "./icons";
 import { preload } from "./later";
+import { isMenuOpen } from "./popover";
+import { Term } from "./term";
 import "./tour.css";
 
 export function Tour({ store, session }: { store: Store; session: Session }) {
@@ -54,7 +56,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
   const go = (to: number) => store.set({ tour: to > 0 && to <= (steps.value?.length ?? 0) ? to : null });
   const keys = (event: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: Math.max(at - 1, 1), Escape: 0 }[event.key];
-    if (to === undefined || (event.target as Element).tagName === "INPUT") return;
+    if (to === undefined || (event.target as Element).tagName === "INPUT" || isMenuOpen()) return;
     event.preventDefault();
     event.stopPropagation();
     go(to);
@@ -136,4 +138,5 @@ const Items = ({ items }: Pick<TourStep, "items">) => (
   </ol>
 );
 
-const words = (runs: Run[]) => runs.map(([Style, text]) => (Style ? <Style>{text}</Style> : text));
+/** What is emphasised is a word that is explained, where the page knows it. */
+const words = (runs: Run[]) => runs.map(([Style, text]) => (Style ? <Style>{Style === "em" ? <Term of={text} /> : text}</Style> : text));

@@ -22,6 +22,7 @@ import { signed } from "./head/cause";
 import { diverging } from "./neuron/diverging-colours";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
+import { Term } from "../ui/term";
 
 export function AttributionView(props: ViewProps) {
   const controller = useMemo(() => new AttributionController(props), [props.session]);
@@ -49,7 +50,7 @@ function Found({ controller, found }: { controller: AttributionController; found
       <section class="lens-card" aria-label="Words">
         <header class="attr-head">
           <h2>Why <b>{found.target.title}</b></h2>
-          <p>logit {number(found.target.score)} · probability {percent(found.target.probability)}</p>
+          <p><Term of="logit" /> {number(found.target.score)} · probability {percent(found.target.probability)}</p>
         </header>
         <Words controller={controller} found={found} />
         <Notes controller={controller} found={found} />
@@ -300,7 +301,7 @@ function Norms({ controller, found }: { controller: AttributionController; found
   const sentence = `Length of the residual stream's vector, from ${number(norms[0], 3)} after the embedding to ${number(norms.at(-1)!, 3)} at the end`;
   return (
     <figure class="attr-norms">
-      <figcaption>{sentence}{at === null ? ", mean over tokens" : ""}</figcaption>
+      <figcaption><Term of="norm">Norms</Term>. {sentence}{at === null ? ", mean over tokens" : ""}</figcaption>
       <svg viewBox={`0 0 ${rows * 20} 50`} role="img" aria-label={sentence}>
         {norms.map((norm, row) => <g key={row}><title>{`${row === 0 ? "embedding" : `layer ${row - 1}`}: ${number(norm)}`}</title><rect x={row * 20 + 2} width="16" y={50 - (48 * norm) / most} height={(48 * norm) / most} /></g>)}
       </svg>

@@ -16,6 +16,7 @@ import { Texts } from "./generate/text-list";
 import "./generate.css";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
+import { Term } from "../ui/term";
 
 export function GenerateView({ generation, exports, say }: ViewProps & { generation: GenerationStore }) {
   const host = useRef<HTMLDivElement>(null);
@@ -81,7 +82,7 @@ function Facts({ generation }: { generation: GenerationStore }) {
   if (path.length === 0) return <p class="hint" role="status">{generation.busy.value ? "Reading the prompt…" : ""}</p>;
   return (
     <p class="hint">
-      {generation.busy.value ? "Writing… " : ""}{plural(path.length, "token")}{rate} · log-probability {number(sum)} · perplexity {number(Math.exp(-sum / path.length), 3)}
+      {generation.busy.value ? "Writing… " : ""}{plural(path.length, "token")}{rate} · <Term of="log-probability" /> {number(sum)} · <Term of="perplexity" /> {number(Math.exp(-sum / path.length), 3)}
     </p>
   );
 }

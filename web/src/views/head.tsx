@@ -23,6 +23,7 @@ import "./head.css";
 import { explained } from "./head/because";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
+import { Term } from "../ui/term";
 
 /** The least height of the columns on screen, as a share of it on a narrow one, and what is to be seen below them. */
 const [LEAST, SHARE, BELOW] = [320, 0.72, 84];
@@ -185,7 +186,7 @@ function Status({ controller }: { controller: HeadController }) {
   if (controller.waiting.value) return <span>fetching lines…</span>;
   const rest = hidden > 0 ? ` · ${plural(hidden, "fainter one")} hidden, the strongest ${percent(strongest)}` : "";
   const listed = count < controller.keyTokens.value.length ? ` · of each token the ${count} strongest` : "";
-  return <span>{plural(links.length, "line")}{rest}{listed} · <i class="head-stub" aria-hidden="true" /> not drawn</span>;
+  return <span>{plural(links.length, "line")}{rest}{listed} · <i class="head-stub" aria-hidden="true" /> <Term of="other">other: not drawn</Term></span>;
 }
 
 /** An empty canvas of this many CSS pixels, sharp on this screen. */

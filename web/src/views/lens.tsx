@@ -24,6 +24,7 @@ import { Span } from "./lens/span";
 import { useExports } from "./lens/use-exports";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
+import { Term } from "../ui/term";
 
 const HUE = 258;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
@@ -196,7 +197,7 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
           ))}
         </ol>
         <p class="hint">
-          entropy {number(lens.entropy[at])} bits · KL from the output {number(lens.kl[at])} bits · <span class="token">{visible(target)}</span> has rank {lens.ranks[at]} of {count(lens.choices)}
+          <Term of="entropy" /> {number(lens.entropy[at])} bits · <Term of="KL divergence">KL</Term> from the output {number(lens.kl[at])} bits · <span class="token">{visible(target)}</span> has <Term of="rank" /> {lens.ranks[at]} of {count(lens.choices)}
           {norm !== null && ` · length of the vector ${number(norm)}`}
         </p>
       </section>

@@ -18,6 +18,7 @@ import "./neuron.css";
 import { explained } from "./head/because";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
+import { Term } from "../ui/term";
 
 export function NeuronView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
@@ -174,13 +175,13 @@ function Rows({ controller, numbers, waiting }: { controller: NeuronController; 
   return (
     <div class={map.biased ? "neuron-rows neuron-biased" : "neuron-rows"} aria-busy={waiting} ref={box}>
       <div class="neuron-top">
-        <div class="neuron-line neuron-head" aria-hidden="true">
+        <div class="neuron-line neuron-head">
           <span>key</span>
           <span><b>k</b> what each key offers</span>
           <span><b>q ∘ k</b> match, dimension by dimension</span>
           <span class="neuron-r"><b>q · k</b> sum</span>
-          <span class="neuron-r"><b>score</b>{scaled}{row.score_cap !== null && `, cap ${number(row.score_cap)}`}{map.biased && " + bias"}</span>
-          <span><b>softmax</b> share</span>
+          <span class="neuron-r"><b><Term of="score" /></b>{scaled}{row.score_cap !== null && `, cap ${number(row.score_cap)}`}{map.biased && " + bias"}</span>
+          <span><b><Term of="softmax" /></b> share</span>
           <span><b>v</b> what it passes on</span>
         </div>
         <div class="neuron-line neuron-q">

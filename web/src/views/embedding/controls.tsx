@@ -8,6 +8,7 @@ import { headColour } from "../../core/palette";
 import { Segments } from "../../ui/segments";
 import type { EmbeddingController } from "./controller";
 import { corners } from "./points";
+import { Term } from "../../ui/term";
 
 const PAUSE = 1300; // ms on each level while it plays
 
@@ -21,6 +22,7 @@ export function Controls({ controller }: { controller: EmbeddingController }) {
         text={(name) => METHOD_NAMES[name]} off={(name) => !controller.available(name)}
       />
       {method === "tsne" && <Slider controller={controller} name="perplexity" label="Perplexity" min={2} max={Math.max(3, Math.min(100, Math.floor((map.points - 1) / 3)))} />}
+      {method === "tsne" && <Term of="neighbours of t-SNE">?</Term>}
       {method === "umap" && <Slider controller={controller} name="neighbours" label="Neighbours" min={2} max={Math.max(3, Math.min(200, map.points - 1))} />}
       {map.levels.length > 1 && <Levels controller={controller} />}
       <label class="map-by">
@@ -122,7 +124,7 @@ export function Legend({ controller }: { controller: EmbeddingController }) {
       )}
       <p class="hint">
         {map.total > map.points && <strong class="map-badge">Showing {plural(map.points, "point")} of {plural(map.total, "point")}, drawn at random</strong>}
-        {controller.state.value.method === "pca" ? `two components explain ${percent(first + second)} of the variance (${percent(first)} + ${percent(second)})` : "distances between groups mean little here; neighbours mean something"}
+        {controller.state.value.method === "pca" ? <><Term of="PCA" />: two components explain {percent(first + second)} of the variance ({percent(first)} + {percent(second)})</> : "distances between groups mean little here; neighbours mean something"}
         {map.levels.length > 1 && " · each level is turned to lie on the one before"}
       </p>
     </div>

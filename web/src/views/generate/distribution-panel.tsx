@@ -8,6 +8,7 @@ import { rankText } from "./text-view";
 import { type SortedDistribution, type GenerationStore, samplingOf } from "./generation-store";
 import { parts } from "./token-text";
 import { choices, type Sampling, shaped } from "./sampling";
+import { Term } from "../../ui/term";
 
 /** Tokens that are listed. */
 const MAX_ROWS = 15;
@@ -46,8 +47,8 @@ export function ChoiceCard({ store }: { store: GenerationStore }) {
       </header>
       <Sliders store={store} />
       {rank && (
-        <p class="gen-facts" title="Entropy, and 2 to the entropy: among this many equally likely tokens it would be as hard to choose">
-          <b>{count(rank.allowed)}</b> of {count(chances!.vocabulary)} left · <b>{number(rank.entropy, 3)}</b> bits · like <b>{number(choices(rank.entropy), 3)}</b> equal choices
+        <p class="gen-facts">
+          <b>{count(rank.allowed)}</b> of {count(chances!.vocabulary)} left · <Term of="entropy" /> <b>{number(rank.entropy, 3)}</b> bits · like <b>{number(choices(rank.entropy), 3)}</b> equal choices
           {others.length > 0 && <> · {others.join(", ")} shaped the draw too, and has no slider here</>}
           {chances!.ruled && <> · rules have spoken first: bans, penalties, or forced tokens</>}
         </p>
@@ -124,6 +125,7 @@ function Sliders({ store }: { store: GenerationStore }) {
     <fieldset class="gen-sliders">
       <legend class="unseen">Shape the choice</legend>
       <div class="gen-presets">
+        <Term of="temperature">T</Term>
         {PRESETS.map(([name, preset, title]) => <button key={name} type="button" aria-pressed={like(preset)} title={title} onClick={() => set(preset)}>{name}</button>)}
         {written && !PRESETS.some(([, preset]) => equal(preset, written)) && <button type="button" aria-pressed={like(written)} onClick={() => set(written)}>as written</button>}
         {store.props.transport.host === "server" && <button type="button" class="gen-again" disabled={store.busy.value} title="Draw another text with these settings" onClick={again}>Write with these</button>}

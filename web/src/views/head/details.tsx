@@ -5,6 +5,7 @@ import { EmbeddingLookup } from "./embedding-lookup";
 import { number, percent, plural, rank, visible } from "../../core/format";
 import type { Link } from "./links";
 import { type HeadController, visibleScores } from "./head-controller";
+import { Term } from "../../ui/term";
 
 /** Rows of a list before the rest is one number. */
 const MOST = 8;
@@ -29,7 +30,7 @@ function Pair({ controller, query, of }: { controller: HeadController; query: nu
     <section>
       <h3><Token text={controller.queryTokens.value[query].text} /> → <Token text={controller.keyTokens.value[of].text} /></h3>
       {prob === null ? <p>Not among the strongest of this token.</p> : <p class="head-exact">{number(prob)}</p>}
-      {exact && <p>{exact.scores[of] === -Infinity ? "This token cannot see that one." : `rank ${rank(exact.probs, of)} of ${visibleScores(exact)} · score ${number(exact.scores[of])}`}</p>}
+      {exact && <p>{exact.scores[of] === -Infinity ? "This token cannot see that one." : <><Term of="rank" /> {rank(exact.probs, of)} of {visibleScores(exact)} · <Term of="score" /> {number(exact.scores[of])}</>}</p>}
     </section>
   );
 }

@@ -60,7 +60,7 @@ export function sceneOf(controller: HeadController, theme: Theme): Scene {
   const marked = query === null ? controller.onScreen.value : [query];
   if (query !== null || key === null) {
     for (const token of marked) {
-      const { curves, words } = stubOf(frame, token, controller.leftOut(token), { colour: theme.ink3, rim: theme.panel, label: token === query });
+      const { curves, words } = stubOf(frame, token, controller.leftOut(token), { colour: theme.ink3, rim: theme.panel, label: token === query, links: controller.visibleLinks.value.links });
       scene.curves.push(...curves);
       scene.words.push(...words);
     }

@@ -131,11 +131,12 @@ export function barsOf(column: Column, token: number, shares: { colour: string; 
   });
 }
 
-/** The grey mark below a query: as long as what of it is not drawn; a label makes it stand out. */
-export function stubOf(frame: Viewport, query: number, other: number, look: { colour: string; rim: string; label: boolean }): { curves: Curve[]; words: Words[] } {
+/** The grey mark at a query: as long as what of it is not drawn; a label makes it stand out. It is where fewer lines are. */
+export function stubOf(frame: Viewport, query: number, other: number, look: { colour: string; rim: string; label: boolean; links: Link[] }): { curves: Curve[]; words: Words[] } {
   const row = middle(frame.queries, query);
   if (row === null || other < 0.0005) return { curves: [], words: [] };
-  const y = row - frame.top + 0.36 * frame.queries.rowHeight;
+  const down = look.links.reduce((sum, { query: from, key, prob }) => sum + (from === query ? prob * Math.sign((middle(frame.keys, key) ?? row) - row) : 0), 0);
+  const y = row - frame.top + (down > 0 ? -0.36 : 0.36) * frame.queries.rowHeight;
   const end = frame.left + STUB * Math.min(other, 1);
   const { colour, rim, label } = look;
   const stub: Curve = { x0: frame.left, y0: y, x1: end, y1: y, colour, alpha: label ? 1 : 0.35, width: label ? 4 : 2, leaves: 0 };

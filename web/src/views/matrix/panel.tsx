@@ -8,6 +8,7 @@ import { heatColour } from "../../core/palette";
 import { DataTable } from "../../ui/data-table";
 import type { HeatmapController } from "./heatmap-controller";
 import { clamp, fitCell } from "./geometry";
+import { Term } from "../../ui/term";
 
 /** Keys listed next to the map, and in the table. */
 const LISTED = 10;
@@ -107,7 +108,7 @@ export function Strongest({ controller }: { controller: HeatmapController }) {
       {listed.other > 5e-5 && <p>all other keys: {percent(listed.other)}</p>}
       {cell && (
         <p>
-          {cell.hidden ? "hidden by the mask" : `rank ${cell.rank} of ${cell.of} · score ${number(cell.score)}`}{" "}
+          {cell.hidden ? "hidden by the mask" : <><Term of="rank" /> {cell.rank} of {cell.of} · <Term of="score" /> {number(cell.score)}</>}{" "}
           <button class="matrix-why" onClick={() => set({ view: "neuron", query, key })}>
             Show the arithmetic
           </button>

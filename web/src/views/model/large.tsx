@@ -7,6 +7,7 @@ import { Thumbnail } from "./thumbnail";
 import type { ModelProps } from "../model";
 import type { Head } from "./heads";
 import * as views from "../../core/views";
+import { Term } from "../../ui/term";
 
 /** As many words as fit next to the map; of more tokens every second, third, … has its name. */
 const MOST_WORDS = 24;
@@ -76,7 +77,7 @@ export function LargeMap({ head: { layer, head, overview }, map, session, transp
         ) : mark ? (
           <>
             <span class="token">{visible(queries[mark[0]].text)}</span> attends to <span class="token">{visible(keys[mark[1]].text)}</span>{" "}
-            {row && row.query === mark[0] && <><b>{number(row.probs[mark[1]])}</b>, rank {rank(row.probs, mark[1])} of {keys.length}</>}
+            {row && row.query === mark[0] && <><b>{number(row.probs[mark[1]])}</b>, <Term of="rank" /> {rank(row.probs, mark[1])} of {keys.length}</>}
             {!exact && <>; this file holds no exact numbers of layer {layer}</>}
           </>
         ) : single ? "Tap or point at a cell for its value; click to pin it." : "The matrix view shows every token."}

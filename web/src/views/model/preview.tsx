@@ -7,6 +7,7 @@ import { headName, maxEntropy, samplingNote, STATS } from "../../ui/head-stats";
 import type { ModelProps } from "../model";
 import { type Head, stat, summary } from "./heads";
 import { LargeMap } from "./large";
+import { Term } from "../../ui/term";
 
 /** Shares told; the table has them all. */
 const MOST = 3;
@@ -64,7 +65,7 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
         ))}
       </dl>
       <p class="hint">
-        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(maxEntropy(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
+        <Term of="entropy">Entropy</Term> {number(stat(head, "entropy_bits"), 2)} bits of {number(maxEntropy(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
         {" "}A token can count in several of the groups.
       </p>
     </>
