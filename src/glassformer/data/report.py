@@ -211,7 +211,7 @@ class DataReport(Report, kind="data"):
                 lines=[SeriesLine("texts", [i * step for i in range(count)], texts[:count], bars=True)],
                 marks=[Marks(f"limit {lengths.limit:,}", [lengths.limit + 1], alert=True)] if lengths.limit else [],
                 wide=not several,
-                note="; ".join(filter(None, [f"a bar for each {step} {self.unit}" if step > 1 else "", longer])),
+                note="; ".join(filter(None, [f"A bar for each {step} {self.unit}" if step > 1 else "", longer])),
             )
 
     def page_tables(self) -> Iterator[Table]:

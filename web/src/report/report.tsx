@@ -20,11 +20,12 @@ function SeriesCharts({ charts }: { charts: SeriesData[] }) {
 
 const explained = (table: TableData): boolean => hasBars(table) && !table.note && !table.folded;
 
-/** Tables as cards; below the first bars is what they mean. */
+/** Tables as cards, those that are folded next to each other; below the first bars is what they mean. */
 function Tables({ tables, hint = "" }: { tables: TableData[]; hint?: string }) {
   const first = tables.find(explained);
   const card = (table: TableData, i: number) => <TableCard table={table} whole={!narrow(table, i)} hint={table === first ? hint : ""} />;
-  return tables.length > 0 ? <div class="cards">{tables.map(card)}</div> : null;
+  const begins = tables.flatMap(({ folded }, i) => (i === 0 || folded !== tables[i - 1].folded ? [i] : []));
+  return <>{begins.map((from, at) => <div class={tables[from].folded ? "cards folds" : "cards"}>{tables.slice(from, begins[at + 1]).map((table, i) => card(table, from + i))}</div>)}</>;
 }
 
 /** What the bars of tables mean. */

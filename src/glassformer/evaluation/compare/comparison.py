@@ -123,7 +123,7 @@ class Comparison(Report, kind="comparison"):
             baselines = [i for i, one in enumerate(self.systems_with(metric)) if not one.seeds]
             folded = bool(grey) and len(self.shown) > MAX_PANELS  # several metrics say nearly the same
             grey.append(replace(self.metric_table(metric), baselines=baselines, folded=folded))
-        methods = [Table(["metric", "by"], list(self.methods.items()), "How it was computed", left=2)]
+        methods = [Table(["metric", "by"], list(self.methods.items()), "How it was computed", left=2, folded=True)]
         return [*grey, replace(self.cost_table(), caption="What they cost"), *(methods if self.methods else [])]
 
     def passages(self) -> list[Passages]:
