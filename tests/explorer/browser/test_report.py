@@ -12,7 +12,7 @@ import pytest
 
 from glassformer.reports.charts import Axis, Chart, Passages, Point, Series, SeriesLine, TradeOff
 from glassformer.reports.page import report_page, write_page
-from glassformer.reports.report import Report
+from glassformer.reports.report import Display, Report
 from glassformer.reports.table import IntervalCell, Table
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
@@ -173,6 +173,26 @@ def test_a_table_of_two_texts_fits_a_phone(tab: Tabs, tmp_path: Path) -> None:
     page = tab(viewport={"width": 390, "height": 900}).goto(write_page(tmp_path / "steps.html", report_page(Steps())))
     sheet = page.locator(".sheet", has_text="what to do next")
     assert sheet.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+
+
+def test_what_is_folded_is_one_row_and_a_long_heading_as_wide_as_the_card(tab: Tabs, tmp_path: Path) -> None:
+    @dataclass(frozen=True, repr=False)
+    class Folds(Display):
+        title = "folds"
+
+        def tables(self) -> list[Table]:
+            folded = [Table(["a", "b", "c", "d"], [["1"] * 4], f"folded {i}", folded=True) for i in range(3)]
+            return [Table(["a"], [["1"]], "rows of the test, wrong by at least one, and not by all equally"), *folded]
+
+    page = tab().goto(write_page(tmp_path / "folds.html", report_page(Folds())))
+    cards = page.locator(".folds .card")
+    cards.nth(2).wait_for()
+    assert len({each.bounding_box()["y"] for each in cards.all()}) == 1
+    cards.nth(1).locator("summary").click()
+    assert cards.nth(1).bounding_box()["width"] > 1300, "what is unfolded has the whole width"
+    page.set_viewport_size({"width": 390, "height": 844})
+    heading = page.locator(".card-head h2").first
+    assert heading.bounding_box()["width"] > 0.9 * page.locator(".card-head").first.bounding_box()["width"]
 
 
 WIDTHS = """table => [...table.querySelectorAll('tfoot tr > *')].map((_, i) =>
