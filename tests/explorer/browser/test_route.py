@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,8 +55,14 @@ def test_another_token_and_a_head_of_it(tab: Tabs, words: Look, models: dict[str
 
 def test_of_two_streams(tab: Tabs, translation: Look, models: dict[str, Model]) -> None:
     one = tab()
+    waiting: list[Any] = []
+    one.page.route("**/api/view/route", lambda each: waiting.append(each))
     page = one.goto(translation, view="route")
     session = models["transformer"].inspect(*TRANSLATION)
+    assert page.get_by_label("Stream to follow").input_value() == "target", "also while it is computed"
+    one.until("document.querySelector('.reading-waiting')")
+    waiting.pop().continue_()
+    page.unroute("**/api/view/route")
     page.get_by_text(route(session).finding).wait_for()
     page.get_by_label("Stream to follow").select_option("source")
     page.get_by_text(route(session, stream="source").finding).wait_for()

@@ -16,7 +16,7 @@ import type { ViewProps } from "../core/types";
 import { type Cell, DataTable, written } from "../ui/data-table";
 import { ClassChanges } from "../ui/class-changes";
 import "./patch.css";
-import { Controls } from "./patch/controls";
+import { BUTTON, Controls } from "./patch/controls";
 import { captioned, figureOf, geometryOf, shownOf } from "./patch/geometry";
 import { HeatMap, inkOf } from "./patch/heat-map";
 import { PatchController } from "./patch/patch-controller";
@@ -99,7 +99,7 @@ function Waiting({ controller }: { controller: PatchController }) {
     );
   }
   if (controller.sweep.value) return null;
-  return <p class="patch-empty">{controller.incomplete ?? `${controller.patches} passes over the text: press Run.`}</p>;
+  return <p class="patch-empty">{controller.incomplete ?? `${controller.patches} passes over the text: press ${BUTTON}.`}</p>;
 }
 
 function Legend({ sweep, dark }: { sweep: Sweep; dark: boolean }) {

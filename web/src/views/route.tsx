@@ -49,7 +49,7 @@ function RouteView(props: ViewProps) {
       <div class="route-tools">
         {streams.length > 1 && (
           <label>stream
-            <select aria-label="Stream to follow" value={shown?.stream} onChange={(event) => set({ query: null, chosen: { ...state.peek().chosen, stream: event.currentTarget.value } })}>{streams.map((name) => <option key={name}>{name}</option>)}</select>
+            <select aria-label="Stream to follow" value={shown?.stream ?? stream ?? streams.at(-1)} onChange={(event) => set({ query: null, chosen: { ...state.peek().chosen, stream: event.currentTarget.value } })}>{streams.map((name) => <option key={name}>{name}</option>)}</select>
           </label>
         )}
         {shown && (

@@ -13,6 +13,9 @@ const MODES: readonly [Mode, string, string][] = [
 ];
 const DIRECTIONS: readonly [Direction, string][] = [["denoising", "corrupt: the other one is clean"], ["noising", "clean: the other one is corrupt"]];
 
+/** The words on the button that computes, where a sentence names it too. */
+export const BUTTON = "Patch";
+
 export function Controls({ controller, choice }: { controller: PatchController; choice: ComponentChildren }) {
   const state = controller.state.value;
   const written = { other: state.other, target: state.target, against: state.against };
@@ -53,7 +56,7 @@ export function Controls({ controller, choice }: { controller: PatchController; 
         )}
         <label><span>target</span><input type="text" {...field("target")} readOnly={page} placeholder="top prediction" /></label>
         <label><span>against</span><input type="text" {...field("against")} readOnly={page} placeholder="nothing" /></label>
-        {!page && <button class="primary" disabled={controller.progress.value !== null}>Patch</button>}
+        {!page && <button class="primary" disabled={controller.progress.value !== null}>{BUTTON}</button>}
       </div>
       {controller.position !== null && <p class="hint">The prediction is read at the pinned token {controller.position}.</p>}
     </form>
