@@ -195,3 +195,10 @@ def test_the_page_of_one_answer_marks_words(
     assert page.locator("mark", has_text="Evil").first.get_attribute("title").startswith("evil: ")
     assert page.get_by_text("where the answer begins and ends").count() == 1
     check(page, "answer"), fits(page, "answer")
+
+
+def test_an_address_without_its_key_says_so(tab: Callable[..., Tab], served: DocumentsPage) -> None:
+    page = tab(expect="status of 401").page
+    page.goto(served.url.partition("#")[0])
+    told = "The address lacks its key; open the whole address that the terminal printed, to the end of #token=…"
+    page.get_by_role("alert").filter(has_text=told).wait_for()

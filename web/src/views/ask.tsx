@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { setFragment } from "../core/browser";
 import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts, unmarked } from "../core/documents";
-import { count, plural } from "../core/format";
+import { count, plural, sentence } from "../core/format";
 import type { Transport } from "../core/types";
 import { pairsOf } from "../core/url-state";
 import { Icon } from "../ui/icons";
@@ -65,7 +65,7 @@ export function AskPage({ transport }: { transport: Transport }) {
       <Bar store={store.value} />
       <Question asked={asked.value} store={store.value} busy={busy.value} change={change} />
       <main class="ask" aria-busy={busy.value}>
-        {problem.value && <p class="ask-problem" role="alert">{problem.value}</p>}
+        {problem.value && <p class="ask-problem" role="alert">{sentence(problem.value)}</p>}
         {!problem.value && !shown && (busy.value ? <p class="ask-empty" role="status">Searching {store.value ? plural(store.value.passage_count, "passage") : "the documents"}…</p> : <Empty store={store.value} />)}
         {shown && <Found answer={shown} transport={transport} chosen={chosen.value} choose={(at) => (chosen.value = at)} />}
       </main>
