@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type Context, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage, unmarked } from "../src/core/documents";
+import { type Context, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage, unmarked } from "../src/views/ask/documents";
 
 const token = (text: string) => ({ text, piece: text, id: 0, segment: 0, special: false, continues: false, span: null });
 const context = (question: string[], passage: string[], cells: number[]): Context => ({

@@ -109,6 +109,52 @@ def test_a_newcomer_walks_to_the_reason_for_the_worst_error_and_back(
     assert page.get_by_role("slider", name="Loss: step").count() == 1
 
 
+@pytest.mark.parametrize("begins", ["a folder of runs", "one run"])
+def test_from_a_step_of_the_curve_to_the_reason_of_an_error_and_back(
+    tab: Tabs, served: ReportServer, folder: Path, begins: str
+) -> None:
+    page = tab().page
+    if begins == "one run":
+        with serve_run(folder / "sweep" / "good") as server:
+            page.goto(server.url)
+            walk_from_the_curve(page)
+    else:
+        page.goto(served.url)
+        page.get_by_role("link", name="sweep/good").click()
+        walk_from_the_curve(page)
+        page.get_by_role("link", name="All runs").click()
+        page.get_by_role("link", name="sweep/good").wait_for()
+
+
+def walk_from_the_curve(page: Any) -> None:
+    """curve → step → its rows → row → attribution → head → arithmetic → lens → row, all by clicking."""
+    curve = page.get_by_role("slider", name="Loss: step")
+    curve.scroll_into_view_if_needed()
+    box = curve.locator(".u-over").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)  # the last step
+    told = page.locator(".series-told")
+    told.get_by_text(re.compile(r"step \d was kept\.|no model was kept of step \d")).wait_for()
+    told.get_by_role("button", name=re.compile("rows", re.IGNORECASE)).click()
+    assert page.locator("#part-Errors").evaluate("part => Math.abs(part.getBoundingClientRect().top) < 200")
+    page.get_by_label("Answers").select_option("wrong")
+    where = page.locator(".row .where").first.inner_text()
+    page.locator(".row a.look").first.click()
+    row = page.get_by_role("region", name="Row")
+    row.get_by_role("button", name="Why").click()
+    layer, head = strongest_head(page)
+    for name in ("Head", "Matrix", "Arithmetic"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.locator(".because", has_text=f"Layer {layer}, head {head}: its share of").wait_for()
+    row.get_by_role("button", name="Layer by layer").click()
+    page.locator(".lens-grid [role=gridcell]").first.wait_for()
+    page.go_back()
+    page.wait_for_selector("#tab-neuron[aria-selected=true]")
+    row.get_by_role("link", name="Back to the row").click()
+    page.wait_for_selector(".row.at")
+    assert page.locator(".row.at .where").inner_text() == where
+    told.get_by_role("button", name=re.compile("rows", re.IGNORECASE)).wait_for()  # the step is in the address
+
+
 def strongest_head(page: Any) -> list[str]:
     """Layer and head that Attribution names first."""
     page.locator(".attr-strongest button").first.wait_for()

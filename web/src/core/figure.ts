@@ -18,7 +18,7 @@ interface Text {
 type Shape =
   | { kind: "rect"; x: number; y: number; width: number; height: number; colour: string }
   | { kind: "image"; x: number; y: number; width: number; height: number; canvas: HTMLCanvasElement; colour?: string }
-  | { kind: "path"; d: string; x: number; y: number; colour: string }
+  | { kind: "path"; d: string; x: number; y: number; colour: string; filled?: boolean }
   | Text;
 
 export interface Figure {
@@ -65,7 +65,7 @@ export function toSvg({ width, height, shapes }: Figure, paper: string, font: st
       : shape.kind === "image"
       ? `<image x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${shape.canvas.toDataURL()}"/>`
       : shape.kind === "path"
-      ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" fill="none" stroke="${escaped(shape.colour)}" shape-rendering="auto"/>`
+      ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" ${shape.filled ? `fill="${escaped(shape.colour)}"` : `fill="none" stroke="${escaped(shape.colour)}"`} shape-rendering="auto"/>`
       : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.size ? ` font-size="${shape.size}"` : ""}${shape.end || shape.middle ? ` text-anchor="${shape.end ? "end" : "middle"}"` : ""}${shape.strong ? ' font-weight="600"' : ""}${shape.upwards ? ` transform="rotate(-90 ${at(shape.x)} ${at(shape.y)})"` : ""}>${escaped(shape.text)}</text>`,
   );
   return [
@@ -98,7 +98,8 @@ export function paint(pen: CanvasRenderingContext2D | OffscreenCanvasRenderingCo
     pen.fillStyle = pen.strokeStyle = shape.colour;
     if (shape.kind === "path") {
       pen.translate(shape.x, shape.y);
-      pen.stroke(new Path2D(shape.d));
+      if (shape.filled) pen.fill(new Path2D(shape.d));
+      else pen.stroke(new Path2D(shape.d));
       pen.translate(-shape.x, -shape.y);
     } else if (shape.kind === "rect") pen.fillRect(shape.x, shape.y, shape.width, shape.height);
     else {

@@ -32,3 +32,19 @@ export function showTheme(theme: Theme): void {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
 }
+
+/** End the transitions of colours that a change of the theme has begun. */
+const settle = (): void => document.getAnimations().forEach((each) => each instanceof CSSTransition && each.finish());
+
+/** Make a picture in the light theme, whatever that of the page is: it goes into a paper or onto a slide. Nothing is painted in between. */
+export function inLight<T>(make: () => T): T {
+  const before = document.documentElement.dataset.theme as Theme | undefined;
+  try {
+    showTheme("light");
+    settle();
+    return make();
+  } finally {
+    showTheme(before ?? "auto");
+    settle();
+  }
+}

@@ -8,6 +8,7 @@
 
 import { download } from "../core/browser";
 import { csv } from "../core/csv";
+import { inLight } from "../core/theme-choice";
 import { element } from "./dom";
 import "./save.css";
 import type { MakeSaves } from "./types";
@@ -136,9 +137,8 @@ function drawingOf(card: HTMLElement, vector?: () => string): SVGElement {
   }
   visit(card);
 
-  const paper = [card, document.body, document.documentElement].map((each) => paint(getComputedStyle(each).backgroundColor)).find(([, opacity]) => opacity > 0)?.[0] ?? "#ffffff";
   const out = made("svg", { width, height, viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, "font-family": getComputedStyle(card).fontFamily });
-  out.append(made("rect", { width: "100%", height: "100%", fill: paper }), ...inside);
+  out.append(made("rect", { width: "100%", height: "100%", fill: "#fff" }), ...inside);
   return out;
 }
 
@@ -161,7 +161,7 @@ const saves: MakeSaves = (title, rows, vector) => {
     const card = group.closest<HTMLElement>(".card, .browser")!;
     card.classList.add("saving");
     card.dispatchEvent(new Event("saving"));
-    const drawing = drawingOf(card, vector);
+    const drawing = inLight(() => drawingOf(card, vector));
     card.classList.remove("saving");
     card.dispatchEvent(new Event("saved"));
     return drawing;
@@ -169,7 +169,7 @@ const saves: MakeSaves = (title, rows, vector) => {
   const svg = () => download(named("svg"), new Blob([new XMLSerializer().serializeToString(draw())], { type: "image/svg+xml" }));
   const png = async () => download(named("png"), await pictureOf(draw()));
   const sheet = () => download(named("csv"), new Blob([csv(rows())], { type: "text/csv" }));
-  const button = (name: string, words: string, act: () => unknown) => <button type="button" title={`${words[0].toUpperCase()}${words.slice(1)}`} aria-label={`${title}: ${words}`} onClick={() => void act()}>{name}</button>;
+  const button = (name: string, words: string, act: () => unknown) => <button type="button" title={words} aria-label={`${title}: ${words}`} onClick={() => void act()}>{name}</button>;
   const group: HTMLElement = element(
     <span class="saves" data-title={title}>
       {button("PNG", "save as a picture", png)}

@@ -20,7 +20,7 @@ import { Row } from "./row-label";
 import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
-import { dark } from "./theme";
+import { dark, pictured } from "./theme";
 import { Glossary } from "./term";
 import { Tour } from "./tour";
 import { TopBar } from "./topbar";
@@ -86,13 +86,15 @@ function Work({ store, session, exported }: { store: Store; session: Session; ex
     overviews: store.overviews,
     say: (sentence) => store.say(sentence),
     refuse: (error) => store.refuse(error),
-    exports: (make) => (exported.value = make),
+    exports: exporter(exported),
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
   const { alone, fresh, Component } = MODULES[view];
+  const exports = useMemo(() => exporter(exported), [view, session]);
   const work: WorkProps = {
     ...props,
+    exports,
     choice: <MapChoice store={store} session={session} />,
     pins: <Pins store={store} session={session} />,
     look: (texts, change) => void store.run(texts).then(() => store.set(change)),
@@ -112,6 +114,15 @@ function Work({ store, session, exported }: { store: Store; session: Session; ex
       </section>
     </main>
   );
+}
+
+/** How one view says what can be saved of it; the end of another, which may come after its beginning, takes nothing away. */
+function exporter(exported: Signal<Exports | null>): ViewProps["exports"] {
+  let own: Exports | null = null;
+  return (make) => {
+    if (make) exported.value = own = Object.create(make, { png: { value: () => pictured(() => make.png()) }, svg: { value: () => pictured(() => make.svg()) } });
+    else if (exported.value === own) exported.value = null;
+  };
 }
 
 /** The transcript is of the file that the page was opened with, whatever pass is on screen. */

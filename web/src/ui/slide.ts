@@ -28,35 +28,32 @@ export function source({ texts }: Session): string {
   return `${words} · Glassformer`;
 }
 
-/** The slide, in pixels of the picture, on its paper. Throws where the browser cannot make one of this size. */
+/** The slide, in pixels of the picture, on white like it. Throws where the browser cannot make one of this size. */
 export async function slide(picture: Blob, headline: string, below: string): Promise<Blob> {
   const image = await createImageBitmap(picture);
   const width = Math.max(image.width + 2 * MARGIN, MIN_WIDTH);
   const family = getComputedStyle(document.body).fontFamily;
   const fonts = { head: `600 ${HEADLINE}px ${family}`, foot: `${SOURCE}px ${family}` };
   const pen = context(1, 1);
-  pen.drawImage(image, 0, 0);
-  const [red, green, blue, alpha] = pen.getImageData(0, 0, 1, 1).data;
-  const [paper, ink, soft] = alpha === 255 && red + green + blue < 384 ? [`rgb(${red} ${green} ${blue})`, "#e9eff5", "#b0bfce"] : ["#fff", "#0f1c2b", "#41526a"];
   const lines = { head: wrapped(pen, fonts.head, headline, width - 2 * MARGIN), foot: wrapped(pen, fonts.foot, below, width - 2 * MARGIN) };
   const top = MARGIN + lines.head.length * HEADLINE * 1.3 + MARGIN / 2;
   const foot = top + image.height + MARGIN / 2;
   const made = context(width, Math.ceil(foot + lines.foot.length * SOURCE * 1.4 + MARGIN / 2));
-  made.fillStyle = paper;
+  made.fillStyle = "#fff";
   made.fillRect(0, 0, made.canvas.width, made.canvas.height);
   made.drawImage(image, Math.round((width - image.width) / 2), Math.round(top));
   made.textBaseline = "top";
-  made.fillStyle = ink;
+  made.fillStyle = "#0f1c2b";
   made.font = fonts.head;
   lines.head.forEach((line, at) => made.fillText(line, MARGIN, MARGIN + at * HEADLINE * 1.3));
-  made.fillStyle = soft;
+  made.fillStyle = "#41526a";
   made.font = fonts.foot;
   lines.foot.forEach((line, at) => made.fillText(line, MARGIN, foot + at * SOURCE * 1.4));
   return made.canvas.convertToBlob({ type: "image/png" });
 }
 
 function context(width: number, height: number): OffscreenCanvasRenderingContext2D {
-  const made = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: width === 1 });
+  const made = new OffscreenCanvas(width, height).getContext("2d");
   if (!made) throw new Error("The browser could not make a picture of this size.");
   return made;
 }

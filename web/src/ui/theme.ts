@@ -1,14 +1,25 @@
 /** Light and dark theme: that of the system, until the user chooses one; on paper it is light. */
 
-import { computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { options } from "preact";
 import { onPaper } from "../core/frame";
-import { chosenTheme, followPaper, keepTheme, knownTheme, nextOf, showTheme, type Theme } from "../core/theme-choice";
+import { chosenTheme, followPaper, inLight, keepTheme, knownTheme, nextOf, showTheme, type Theme } from "../core/theme-choice";
 
 export const theme = signal<Theme>("auto");
 const system = signal(false);
 const paper = signal(false);
 export const dark = computed(() => !paper.value && (theme.value === "dark" || (theme.value === "auto" && system.value)));
+
+/** Make a picture of a view, which is light in each theme. */
+export const pictured = <T>(make: () => T): T => batch(() => {
+  const before = paper.peek();
+  paper.value = true;
+  try {
+    return inLight(make);
+  } finally {
+    paper.value = before;
+  }
+});
 
 /** Begin to follow: what was chosen last, else the system. */
 export function followTheme(): void {

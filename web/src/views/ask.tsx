@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { setFragment } from "../core/browser";
-import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts, unmarked } from "../core/documents";
+import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts, unmarked } from "./ask/documents";
 import { count, plural, sentence } from "../core/format";
 import type { Transport } from "../core/types";
 import { pairsOf } from "../core/url-state";

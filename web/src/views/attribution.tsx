@@ -18,7 +18,7 @@ import { AttributionController, partName, type Word } from "./attribution/attrib
 import "./attribution.css";
 import "./lens.css";
 import { tableOf, useExports } from "./attribution/exports";
-import { signed } from "./head/cause";
+import { signed } from "../core/cause";
 import { diverging } from "./neuron/diverging-colours";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";

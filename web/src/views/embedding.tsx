@@ -18,7 +18,7 @@ export function EmbeddingView({ look, ...props }: ViewProps & { look: LookAt }) 
   useEffect(() => () => controller.close(), [controller]);
   const map = controller.map.value;
   useEffect(() => {
-    if (map) props.exports(exportsOf(controller, () => host.current!));
+    if (map) props.exports(exportsOf(controller));
     return () => props.exports(null);
   }, [map]);
   if (!map) return <div class="map">{controller.problem.value ? <Problem text={controller.problem.value} /> : <p class="hint" role="status">Making the map…</p>}</div>;

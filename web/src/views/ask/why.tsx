@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { type Answer, type Boundary, type Context, context, type Mark, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage, type WordScore } from "../../core/documents";
+import { type Answer, type Boundary, type Context, context, type Mark, nearestTokens, tokenPairs, partsOf, passagePlace, type Passage, type WordScore } from "./documents";
 import { count, percent, visible } from "../../core/format";
 import { shade } from "../../core/palette";
 import type { SimilarityState } from "../../core/similarity";

@@ -6,7 +6,7 @@ import { type Attribution, type AttributionRequest, type Part, type ReadingState
 import { type Progress, type Token, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
-import { followsStrongest, headPlace, mapOfPart, signed, strongestHeads } from "../head/cause";
+import { followsStrongest, headPlace, mapOfPart, signed, strongestHeads } from "../../core/cause";
 
 /** Gradients of the first answer; by how much its words may miss the change of the logit; and of all, the most. */
 const [FIRST, GAP, MOST] = [16, 0.01, 512];

@@ -4,7 +4,7 @@ import { useSignalEffect } from "@preact/signals";
 import { type Figure, lengthOf, PAPER, SANS, toPng, toSvg } from "../../core/figure";
 import { visible } from "../../core/format";
 import type { Attribution } from "../../core/readings";
-import { signed } from "../head/cause";
+import { signed } from "../../core/cause";
 import { diverging } from "../neuron/diverging-colours";
 import { type AttributionController, partName } from "./attribution-controller";
 

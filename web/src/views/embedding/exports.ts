@@ -1,12 +1,13 @@
 /** Exports of the embeddings view: picture, drawing, and table of the points. */
 
-import { number } from "../../core/format";
+import { type Figure, fitted, inLines, lengthOf, PAPER, SANS, toPng, toSvg } from "../../core/figure";
+import { count } from "../../core/format";
 import { METHOD_NAMES } from "../../core/embedding-state";
 import { headColour } from "../../core/palette";
 import type { Exports } from "../../core/types";
 import type { EmbeddingController } from "./controller";
-import { CanvasPoints, corners } from "./points";
-import { looksOf, sizeOf } from "./stage";
+import { corners } from "./points";
+import { sizeOf } from "./stage";
 
 const SIDE = 900;
 
@@ -24,7 +25,7 @@ export function rowsOf(controller: EmbeddingController, points: number[]): (stri
 export const chosen = (controller: EmbeddingController): number[] =>
   controller.selection.peek().length ? controller.selection.peek() : Array.from({ length: controller.map.peek()?.points ?? 0 }, (_, i) => i);
 
-export function exportsOf(controller: EmbeddingController, host: () => Element): Exports {
+export function exportsOf(controller: EmbeddingController): Exports {
   const titled = () => {
     const map = controller.map.peek()!;
     return `${map.title}, ${METHOD_NAMES[controller.state.peek().method]} of ${map.levels[controller.level.peek()]}`;
@@ -34,41 +35,47 @@ export function exportsOf(controller: EmbeddingController, host: () => Element):
       return `embeddings-${controller.state.peek().method}-level${controller.level.peek()}`;
     },
     finding: () => controller.map.peek()!.study?.sentences[0] ?? controller.map.peek()!.findings[controller.level.value],
-    png: () => png(controller, host()),
-    svg: () => svg(controller, titled()),
+    png: () => toPng(figureOf(controller, titled()), PAPER, SANS),
+    svg: () => toSvg(figureOf(controller, titled()), PAPER, SANS),
     table: () => rowsOf(controller, chosen(controller)),
   };
 }
 
-async function png(controller: EmbeddingController, host: Element): Promise<Blob> {
-  const canvas = document.createElement("canvas");
-  const points = new CanvasPoints(canvas);
-  const places = controller.places.peek()!;
-  points.resize(SIDE, SIDE, 2);
-  points.move(places, places);
-  points.looks(looksOf(controller));
-  points.draw({ scale: SIDE / 2 - 40, x: 0, y: 0 }, 1, sizeOf(places.length / 2));
-  const pen = canvas.getContext("2d")!;
-  pen.globalCompositeOperation = "destination-over";
-  pen.fillStyle = getComputedStyle(host).getPropertyValue("--panel");
-  pen.fillRect(0, 0, SIDE, SIDE);
-  return new Promise((done, fail) => canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error("no picture"))), "image/png"));
+/** Points of at most this many are written next to; and classes that are named below. */
+const [NAMED, LISTED] = [60, 24];
+const [PLOT, ROOM, LINE, INK, SOFT] = [860, 40, 20, "#0f1c2b", "#41526a"];
+
+/** A mark of a class, its middle at 0. */
+function mark(group: number, r: number): string {
+  const path = corners(group % 4, r);
+  return path.length ? `M${path.map(([x, y]) => `${x.toFixed(2)} ${y.toFixed(2)}`).join("L")}Z` : `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
 }
 
-function svg(controller: EmbeddingController, title: string): string {
-  const { of } = controller.classes.peek();
-  const places = controller.places.peek()!;
-  const dark = controller.props.dark.peek();
-  const hidden = controller.hidden.peek();
-  const r = sizeOf(of.length) / 2;
-  const at = (value: number, sign: number) => (SIDE / 2 + sign * value * (SIDE / 2 - 40)).toFixed(1);
-  const marks = of.map((group, i) => {
-    if (hidden.has(group)) return "";
-    const [x, y] = [at(places[2 * i], 1), at(places[2 * i + 1], -1)];
-    const path = corners(group % 4, r);
-    const colour = `fill="${headColour(group, dark)}" transform="translate(${x} ${y})"`;
-    return path.length ? `<polygon points="${path.map(([dx, dy]) => `${number(dx, 3).replace("−", "-")},${number(dy, 3).replace("−", "-")}`).join(" ")}" ${colour}/>` : `<circle r="${r}" ${colour}/>`;
+/** The map as it is on screen: its title, the points, of few their names, and the classes with their colours. */
+export function figureOf(controller: EmbeddingController, title: string): Figure {
+  const map = controller.map.peek()!, places = controller.places.peek()!, { names, of } = controller.classes.peek(), hidden = controller.hidden.peek();
+  const r = sizeOf(of.length) / 2, lines = inLines(title, SIDE - 2 * ROOM), top = ROOM + lines.length * LINE, shapes: Figure["shapes"] = [];
+  lines.forEach((text, at) => shapes.push({ kind: "text", x: ROOM, y: ROOM / 2 + 10 + at * LINE, text, colour: INK, strong: true }));
+  const taken: [x: number, y: number, width: number][] = [];
+  of.forEach((group, i) => {
+    if (hidden.has(group)) return;
+    const [x, y] = [SIDE / 2 + places[2 * i] * (PLOT / 2 - ROOM), top + PLOT / 2 - places[2 * i + 1] * (PLOT / 2 - ROOM)];
+    shapes.push({ kind: "path", d: mark(group, r), x, y, colour: headColour(group, false), filled: true });
+    const text = fitted(map.keys[i], 120, 11), width = lengthOf(text, 11), left = x + r + 3 + width > SIDE ? x - r - 3 - width : x + r + 3;
+    if (of.length > NAMED || taken.some(([a, b, wide]) => Math.abs(b - y) < 12 && left < a + wide && a < left + width)) return;
+    taken.push([left, y, width]);
+    shapes.push({ kind: "text", x: left, y, text, colour: SOFT, size: 11 });
   });
-  const escaped = title.replace(/[&<>]/g, (letter) => `&#${letter.charCodeAt(0)};`);
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIDE} ${SIDE}"><title>${escaped}</title>${marks.join("")}</svg>`;
+  let [x, y] = [ROOM, top + PLOT];
+  const shown = names.flatMap((name, group) => (hidden.has(group) ? [] : [{ name, group }]));
+  for (const { name, group } of shown.slice(0, LISTED)) {
+    const text = fitted(name, 180), width = lengthOf(text) + 30;
+    if (x + width > SIDE - ROOM) [x, y] = [ROOM, y + LINE];
+    shapes.push({ kind: "path", d: mark(group, 5), x: x + 6, y, colour: headColour(group, false), filled: true }, { kind: "text", x: x + 16, y, text, colour: SOFT });
+    x += width;
+  }
+  if (shown.length) y += LINE + 4;
+  const { model, text_hash } = controller.props.session;
+  shapes.push({ kind: "text", x: ROOM, y, text: `${model.name} · ${model.revision} · ${count(of.length)} points · text ${text_hash}`, colour: SOFT, size: 10 });
+  return { width: SIDE, height: y + 24, shapes };
 }

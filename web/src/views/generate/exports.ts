@@ -3,13 +3,15 @@
 import { number, percent, plural, visible } from "../../core/format";
 import type { Exports } from "../../core/types";
 import { type Figure, toPng, toSvg } from "../../core/figure";
-import { drawing, edge, HEIGHT, LETTER } from "./tree-figure";
+import { bandsOf, drawing, edge, HEIGHT, LETTER, type PlacedNode } from "./tree-figure";
 import type { GenerationStore } from "./generation-store";
 import { parts } from "./token-text";
 import { logprobColour, MARKS, markText } from "./token-colours";
 import { tableOf } from "./table";
 
 const [WIDTH, MARGIN, LINE] = [1000, 24, 30];
+/** Between bands of steps; and for the score after a last token. */
+const [BETWEEN, END] = [16, 80];
 
 export function exportsOf(store: GenerationStore, host: () => Element): Exports {
   const style = () => getComputedStyle(host());
@@ -54,15 +56,18 @@ function treeFigureOf(store: GenerationStore, style: CSSStyleDeclaration): Figur
   for (const mark of MARKS) word(markText(mark), logprobColour(Math.log(mark), dark), ink);
   y += LINE + 16;
 
-  const tree = drawing(store);
-  for (const { node, text, x: left, y: middle, width, end, rank } of tree.placed.values()) {
-    const from = tree.placed.get(node.parent);
-    shapes.push({ kind: "path", d: edge(from, { ...tree.placed.get(node.id)! }), x: MARGIN, y, colour: soft });
+  const tree = drawing(store), bands = bandsOf(tree.columns, tree.width, WIDTH - 2 * MARGIN - END);
+  const inBand = (one: PlacedNode) => ({ ...one, x: one.x - bands[one.node.depth - 1].start, y: one.y + bands[one.node.depth - 1].band * (tree.height + BETWEEN) });
+  for (const one of tree.placed.values()) {
+    const here = inBand(one), before = tree.placed.get(one.node.parent), { node, text, x: left, y: middle, width, end, rank } = here;
+    const broken = before && bands[before.node.depth - 1].band < bands[node.depth - 1].band; // its line begins at the edge of its band
+    const from = before && (broken ? { x: 0, y: before.y + here.y - one.y, width: 4 } : inBand(before));
+    shapes.push({ kind: "path", d: edge(from, here), x: MARGIN, y, colour: soft });
     shapes.push({ kind: "rect", x: MARGIN + left, y: y + middle - HEIGHT / 2, width, height: HEIGHT, colour: logprobColour(node.logprob, dark) });
     shapes.push({ kind: "text", x: MARGIN + left + 5, y: y + middle, text: text.slice(0, Math.floor((width - 8) / LETTER)), colour: ink });
     if (end) shapes.push({ kind: "text", x: MARGIN + left + width + 4, y: y + middle, text: `${rank}: ${number(end.score, 3)}`, colour: accent, strong: true });
   }
-  y += tree.height + 16;
+  y += ((bands.at(-1)?.band ?? 0) + 1) * (tree.height + BETWEEN);
   const selected = store.selectedNode;
   const choice = selected && store.tree.choices.get(selected.parent);
   if (selected && choice) {
@@ -78,5 +83,5 @@ function treeFigureOf(store: GenerationStore, style: CSSStyleDeclaration): Figur
   }
   const { model, text_hash } = store.session;
   shapes.push({ kind: "text", x: MARGIN, y: y + 8, text: `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`, colour: soft });
-  return { width: Math.max(WIDTH, tree.width + 2 * MARGIN + 80), height: y + 32, shapes };
+  return { width: WIDTH, height: y + 32, shapes };
 }

@@ -62,6 +62,15 @@ export function drawing(store: GenerationStore): Drawing {
   return { placed, columns, width: x, height: (deepest + 1) * LANE + 22 };
 }
 
+/** Of each step the band of the picture that it is in, and where that band begins: as many steps side by side as there is room for. */
+export function bandsOf(columns: number[], width: number, room: number): { band: number; start: number }[] {
+  let [band, start] = [0, 0];
+  return columns.map((x, step) => {
+    if (step && (columns[step + 1] ?? width) - start > room) [band, start] = [band + 1, x - GAP];
+    return { band, start };
+  });
+}
+
 const label = (node: TreeNode): string => parts(node.text, node.piece, node.special).body;
 
 /** A line from a node to the one it carries on. */

@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import { attributionOf } from "../../core/readings";
 import type { ViewProps } from "../../core/types";
 import { useAnswer } from "../../ui/answer";
-import { causeRequest, causeSentence, followsStrongest, headPlace, strongestHeads } from "./cause";
+import { causeRequest, causeSentence, followsStrongest, headPlace, strongestHeads } from "../../core/cause";
 
 export const Because = (props: ViewProps) => (props.state.value.cause ? <Share {...props} /> : null);
 

@@ -1,6 +1,6 @@
 /** Controller of the head view: derives links and selection from state, pointer and loaded data. */
 
-import { type ReadonlySignal, computed, effect, signal } from "@preact/signals";
+import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
 import { number, rank, visible } from "../../core/format";
 import { LRUCache } from "../../core/lru-cache";
 import { headColour } from "../../core/palette";
@@ -301,6 +301,22 @@ export class HeadController {
     const hits = (tokens: Token[]) => new Set(neededRows ? tokens.flatMap((token, index) => (token.text.toLowerCase().includes(neededRows) ? [index] : [])) : []);
     return { query: hits(this.queryTokens.value), key: hits(this.keyTokens.value) };
   });
+
+  /** Make a picture of all tokens; of a long text, not all lines of which are here, of the rows that are whole on screen. */
+  inPicture<T>(make: () => T): T {
+    return batch(() => {
+      const [top, size, { tokens, tops, rowHeight }] = [this.scroll.peek(), this.size.peek(), this.queries.peek()];
+      const shown = tokens.every((query) => rowOf(this.chunks.peek(), query)) ? tops : tops.filter((each) => each >= top && each + rowHeight <= top + size.height);
+      const all = shown === tops;
+      this.scroll.value = all ? 0 : shown[0] ?? top;
+      this.size.value = { ...size, height: all ? this.contentHeight.peek() : (shown.at(-1) ?? top) + rowHeight - this.scroll.peek() };
+      try {
+        return make();
+      } finally {
+        [this.scroll.value, this.size.value] = [top, size];
+      }
+    });
+  }
 
   private fetchLines(): void {
     const { height } = this.size.value;

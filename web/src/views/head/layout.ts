@@ -77,9 +77,15 @@ export function sceneOf(controller: HeadController, theme: Theme): Scene {
 
 /** The same with the tokens and a line that says what it shows, for a file. */
 export function pageOf(controller: HeadController, theme: Theme): Scene {
+  return controller.inPicture(() => wholeOf(controller, theme));
+}
+
+function wholeOf(controller: HeadController, theme: Theme): Scene {
   const scene = sceneOf(controller, theme);
   const frame = frameOf(controller);
-  const caption: Words[] = captionOf(controller).map((text, line) => ({ x: 0, y: 16 * line, text, colour: theme.ink3, size: 11, align: "left" }));
+  const lines = captionOf(controller), [first, end] = between(frame.queries, frame.top, frame.top + frame.height);
+  if (end - first < frame.queries.tokens.length) lines[0] += ` · tokens ${first} to ${end - 1} of ${frame.queries.tokens.length}`;
+  const caption: Words[] = lines.map((text, line) => ({ x: 0, y: 16 * line, text, colour: theme.ink3, size: 11, align: "left" }));
   const legend = legendOf(controller, frame.width, theme.accent);
   const below = [...legend, ...caption.map((word) => ({ ...word, y: word.y + (legend.length ? legend[legend.length - 1].y + 24 : 0) }))];
   const { queries, keys } = controller.map.value;

@@ -12,7 +12,7 @@ import { download } from "../../core/browser";
 import { clock, plural } from "../../core/format";
 import type { Mark, Sound } from "../../core/listening";
 import { Icon } from "../../ui/icons";
-import { Axis, Cursor, useFollowing, useWidth } from "../../ui/timeline";
+import { Axis, Cursor, useFollowing, useWidth } from "./timeline";
 import type { ABPlayer } from "./ab-player";
 import { AttentionLanes } from "./attention";
 import { type Chosen, CodesLane, TokenLine } from "./codes";

@@ -35,6 +35,7 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
   const rectangle = useSignal<Rectangle | null>(null);
   const measured = useMemo(() => labels(controller), [controller]);
 
+  const paper = () => inkOf(host.current!, props.dark.peek());
   /** Whatever is drawn of the map now. */
   const contents = (): Scene =>
     scene({
@@ -121,8 +122,8 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
       // The two kinds of context differ only in what canvas they belong to.
       const pen = canvas.getContext("2d") as unknown as CanvasRenderingContext2D;
       pen.scale(2, 2);
-      draw(pen, { width, height: height + below(caption) }, gutter.value, controller.view.value, patches(2), contents(), ink.value!);
-      footer(pen, { width, height }, contents(), gutter.value, caption, ink.value!);
+      draw(pen, { width, height: height + below(caption) }, gutter.value, controller.view.value, patches(2), contents(), paper());
+      footer(pen, { width, height }, contents(), gutter.value, caption, paper());
       return canvas.convertToBlob({ type: "image/png" });
     },
     svg(caption) {
@@ -133,7 +134,7 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
       const pen = canvas.getContext("2d")!;
       pen.scale(canvas.width / now.width, canvas.height / now.height);
       heat(pen, controller.view.value, patches(2));
-      return svg(size.value, gutter.value, controller.view.value, canvas.toDataURL("image/png"), now, ink.value!, caption);
+      return svg(size.value, gutter.value, controller.view.value, canvas.toDataURL("image/png"), now, paper(), caption);
     },
   };
 

@@ -12,7 +12,7 @@ import { clock, percent, plural } from "../../core/format";
 import { paintMap, type Bytes } from "../../core/heatmap";
 import { Icon } from "../../ui/icons";
 import { dark } from "../../ui/theme";
-import { Axis, Cursor, useFollowing, useWidth } from "../../ui/timeline";
+import { Axis, Cursor, useFollowing, useWidth } from "../listen/timeline";
 import { Arithmetic, headName } from "./heads";
 import type { Cell, Player, Stretch } from "./player";
 import { cut, sureness, type Alignment, type Transcript, type Word } from "./transcript";

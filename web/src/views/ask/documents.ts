@@ -1,8 +1,8 @@
 /** Answers from documents, and why: what retrieval/page.py sends. */
 
-import type { BinaryFrame } from "./binary-frame";
-import type { Similarity } from "./similarity";
-import type { Token, Transport } from "./types";
+import type { BinaryFrame } from "../../core/binary-frame";
+import type { Similarity } from "../../core/similarity";
+import type { Token, Transport } from "../../core/types";
 
 export const SEARCH_METHODS = ["fusion", "bm25", "dense"] as const;
 export type Method = (typeof SEARCH_METHODS)[number];

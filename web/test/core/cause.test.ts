@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { causeRequest, causeSentence, followsStrongest, mapOfPart, strongestHeads } from "../src/views/head/cause";
-import type { Attribution, Part } from "../src/core/readings";
-import { formatState, initialState, pairsOf, parseState } from "../src/core/url-state";
-import type { Session, State } from "../src/core/types";
-import { pair, two } from "./sessions";
+import { causeRequest, causeSentence, followsStrongest, mapOfPart, strongestHeads } from "../../src/core/cause";
+import type { Attribution, Part } from "../../src/core/readings";
+import { formatState, initialState, pairsOf, parseState } from "../../src/core/url-state";
+import type { Session, State } from "../../src/core/types";
+import { pair, two } from "../sessions";
 
 const part = (kind: Part["kind"], value: number, layer: number | null = null, head: number | null = null): Part => ({ kind, value, layer, head });
 const found = (stream: string, ...parts: Part[]) => ({ target: { title: "joy rather than anger", stream }, parts }) as unknown as Attribution;

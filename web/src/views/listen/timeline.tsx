@@ -2,7 +2,7 @@
 
 import { type ReadonlySignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { clock } from "../core/format";
+import { clock } from "../../core/format";
 
 const TICKS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60];
 /** Fewest pixels between two ticks. */

@@ -1,9 +1,9 @@
 /** Why a head is on screen: its share of the output that Attribution explains. */
 
-import { number } from "../../core/format";
-import { type Attribution, type AttributionRequest, type Part, requestOf } from "../../core/readings";
-import type { Session, State } from "../../core/types";
-import { initialState } from "../../core/url-state";
+import { number } from "./format";
+import { type Attribution, type AttributionRequest, type Part, requestOf } from "./readings";
+import type { Session, State } from "./types";
+import { initialState } from "./url-state";
 
 /** A number with its sign: +1.23, −0.5. */
 export const signed = (x: number): string => (x > 0 ? "+" : "") + number(x, 3);
