@@ -66,6 +66,8 @@ def test_the_pictures_of_every_view_are_light_in_the_dark(
             continue
         drawing = one.saved("Drawing (SVG)")[1].decode()
         light_and_readable(name, drawing, one.saved("Picture (PNG")[1])
+        if name == "Embeddings":
+            assert ">fruit</text>" in drawing, "points have names"
         saved += 1
     assert saved >= len(names) - 1
     assert page.evaluate("document.documentElement.dataset.theme ?? 'none'") == "none", "the page is as it was"

@@ -1,7 +1,7 @@
 /** Exports of the embeddings view: picture, drawing, and table of the points. */
 
 import { type Figure, fitted, inLines, lengthOf, PAPER, SANS, toPng, toSvg } from "../../core/figure";
-import { count } from "../../core/format";
+import { count, visible } from "../../core/format";
 import { METHOD_NAMES } from "../../core/embedding-state";
 import { headColour } from "../../core/palette";
 import type { Exports } from "../../core/types";
@@ -56,16 +56,15 @@ export function figureOf(controller: EmbeddingController, title: string): Figure
   const map = controller.map.peek()!, places = controller.places.peek()!, { names, of } = controller.classes.peek(), hidden = controller.hidden.peek();
   const r = sizeOf(of.length) / 2, lines = inLines(title, SIDE - 2 * ROOM), top = ROOM + lines.length * LINE, shapes: Figure["shapes"] = [];
   lines.forEach((text, at) => shapes.push({ kind: "text", x: ROOM, y: ROOM / 2 + 10 + at * LINE, text, colour: INK, strong: true }));
-  const taken: [x: number, y: number, width: number][] = [];
-  of.forEach((group, i) => {
-    if (hidden.has(group)) return;
-    const [x, y] = [SIDE / 2 + places[2 * i] * (PLOT / 2 - ROOM), top + PLOT / 2 - places[2 * i + 1] * (PLOT / 2 - ROOM)];
-    shapes.push({ kind: "path", d: mark(group, r), x, y, colour: headColour(group, false), filled: true });
-    const text = fitted(map.keys[i], 120, 11), width = lengthOf(text, 11), left = x + r + 3 + width > SIDE ? x - r - 3 - width : x + r + 3;
-    if (of.length > NAMED || taken.some(([a, b, wide]) => Math.abs(b - y) < 12 && left < a + wide && a < left + width)) return;
+  const points = of.flatMap((group, i) => (hidden.has(group) ? [] : [{ group, text: map.kind === "tokens" ? map.texts[i].slice(...map.spans![i]) : map.texts[i], x: SIDE / 2 + places[2 * i] * (PLOT / 2 - ROOM), y: top + PLOT / 2 - places[2 * i + 1] * (PLOT / 2 - ROOM) }]));
+  for (const { group, x, y } of points) shapes.push({ kind: "path", d: mark(group, r), x, y, colour: headColour(group, false), filled: true });
+  const named = points.length > NAMED ? [] : points, taken = named.map(({ x, y }): [x: number, y: number, width: number] => [x - r, y, 2 * r]);
+  for (const { text, x, y } of named) {
+    const words = fitted(visible(text), 120, 11), width = lengthOf(words, 11), left = x + r + 3 + width > SIDE ? x - r - 3 - width : x + r + 3;
+    if (taken.some(([a, b, wide]) => Math.abs(b - y) < 12 && left < a + wide && a < left + width)) continue; // over another
     taken.push([left, y, width]);
-    shapes.push({ kind: "text", x: left, y, text, colour: SOFT, size: 11 });
-  });
+    shapes.push({ kind: "text", x: left, y, text: words, colour: SOFT, size: 11 });
+  }
   let [x, y] = [ROOM, top + PLOT];
   const shown = names.flatMap((name, group) => (hidden.has(group) ? [] : [{ name, group }]));
   for (const { name, group } of shown.slice(0, LISTED)) {
