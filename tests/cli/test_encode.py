@@ -138,12 +138,12 @@ def test_a_place_that_does_not_do_is_refused_before_the_work(
 ) -> None:
     (tmp_path / "folder.npy").mkdir()
     with pytest.raises(DataError, match=message):
-        encode("no model is needed to know", str(file), output=tmp_path / out)
+        encode("org/not-needed", str(file), output=tmp_path / out)
 
 
 def test_an_unknown_precision_is_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="fp32, fp16, bf16, int8"):
-        encode("no model is needed to know", str(file), output=tmp_path / "v.npy", precision="fp8")
+        encode("org/not-needed", str(file), output=tmp_path / "v.npy", precision="fp8")
 
 
 def test_an_old_file_stays_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 from glassformer.explorer.shot import start_of, view_of
 from glassformer.model import load
@@ -70,6 +71,8 @@ def test_a_card_has_a_finding_the_sentence_and_its_head(minilm: Path, command: C
         (("a.png", "--view", "head"), "there is none: install one (Debian: apt-get install chromium-headless-shell"),
         (("a.svg", "--view", "lens"), "has the views"),
         (("a.svg", "--view", "neuron"), "the view 'neuron' is drawn by its page, as a PNG"),
+        (("a.svg", "--view", "matrix", "--theme", "dark"), "the dark theme is drawn by its page, as a PNG"),
+        (("a.svg", "--card", "--theme", "dark"), "a card has a light ground"),
         (("a.svg", "--state", "#v=1&view=head&l=99"), "layer is 99; the model has 6"),
     ],
 )
@@ -96,6 +99,16 @@ def test_pages_and_drawings_become_pictures(tmp_path: Path) -> None:
     photograph((tmp_path / "page.html").as_uri(), tmp_path / "page.png", 400, 320)
     made = (tmp_path / "page.png").read_bytes()
     assert made.startswith(PNG) and (int.from_bytes(made[16:20]), int.from_bytes(made[20:24])) == (800, 640)
+
+
+@pytest.mark.skipif(not any(map(shutil.which, drawing.CHROMIUM)), reason="needs a Chromium: chromium-headless-shell")
+def test_a_picture_has_the_theme_that_is_asked_for(minilm: Path, command: Command, tmp_path: Path) -> None:
+    grounds = {}
+    for theme in ("light", "dark"):
+        done = command("shot", minilm, TEXTS[0], tmp_path / f"{theme}.png", "--view", "matrix", "--theme", theme)
+        assert done.returncode == 0, done.stderr
+        grounds[theme] = Image.open(tmp_path / f"{theme}.png").convert("L").getpixel((2, 2))
+    assert grounds["light"] > 200 and grounds["dark"] < 60
 
 
 def test_the_shades_and_lines_of_a_drawing() -> None:

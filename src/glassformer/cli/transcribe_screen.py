@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.screen import note, print_json, say, visible
 from glassformer.files import error_reason
-from glassformer.reports.table import byte_amount
+from glassformer.reports.table import byte_amount, percent
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -82,12 +82,12 @@ def tell_language(sound: Path, recording: Recording | CTCTranscription) -> None:
     """Say on standard error which language was detected, so that a wrong one is seen at the beginning."""
     share = getattr(recording, "language_probability", None)  # None: it was given, or there is no choice
     if share is not None:
-        note(f"{sound}: the language is {recording.language} ({share:.0%}); --language names another")
+        note(f"{sound}: the language is {recording.language} ({percent(share)}); --language names another")
 
 
 def print_segment(segment: Segment) -> None:
     """One line of a segment, or of each of its words."""
-    lines = [(word.start, word.end, f"{word.word}  {word.probability:.0%}") for word in segment.words or ()]
+    lines = [(word.start, word.end, f"{word.word}  {percent(word.probability)}") for word in segment.words or ()]
     for start, end, text in lines or [(segment.start, segment.end, segment.text)]:
         typer.echo(f"[{_clock(start)} → {_clock(end)}] {visible(text.strip())}")
     sys.stdout.flush()

@@ -4,7 +4,7 @@
     write_shot(look, "card.svg", card=True)       the sentence, the head and one finding
     shoot_page("page.html", "lens.png", "#v=1&view=lens")
 
-Heads and maps need no browser. Other views are drawn by their page, in a Chromium, as a PNG.
+Heads and maps need no browser. Other views, and the dark theme, are drawn by their page, in a Chromium, as a PNG.
 """
 
 from __future__ import annotations
@@ -50,15 +50,19 @@ def write_shot(
     heads, finding = _heads(look)
     tokens = max(map(len, session.streams.values()))
     view = view_of(state) or start.view or "head"
+    dark = start.theme == "dark"
+    if card and dark:
+        raise ConfigError("a card has a light ground, so that it fits a message or a slide; leave --theme out")
     if card:
         write_drawing(path, card_drawing(session, look.explorer.runs.facts.name, heads[:1], finding))
         return "card"
-    if view in VIEWS and tokens <= MAX_TOKENS and not state:
+    if view in VIEWS and tokens <= MAX_TOKENS and not state and not dark:
         draw = head_drawing if view == "head" else matrix_drawing
         write_drawing(path, draw(session, heads, finding, query=start.query))
         return view
     if path.suffix == ".svg":
-        why = f"a text of {tokens} tokens" if view in VIEWS else f"the view {view!r}"
+        own = "the dark theme" if dark else f"a text of {tokens} tokens"
+        why = own if view in VIEWS else f"the view {view!r}"
         raise ConfigError(
             f"{why} is drawn by its page, as a PNG; an SVG is of the views {' and '.join(VIEWS)} of up to {MAX_TOKENS} "
             "tokens, or of a card"

@@ -132,8 +132,8 @@ class ModelArchitecture(Report, kind="architecture", keys=ARCHITECTURE_KEYS):
                 name = f"{part.path} ({part.repeats} equal ones)" if part.repeats > 1 else part.path
                 clauses.append(f"{name}: {' and '.join(shares)}")
         emptiest = max(ranked, key=lambda part: (part.zeros or 0.0) * part.parameters * part.repeats)
-        if (emptiest.zeros or 0.0) >= MANY_ZEROS:
-            clauses.append(f"{emptiest.zeros:.0%} of the weights of {emptiest.path} are zeros")
+        if (zeros := emptiest.zeros or 0.0) >= MANY_ZEROS:
+            clauses.append(f"{percent(zeros)} of the weights of {emptiest.path} are zeros")
         return f"{'; '.join(clauses)}."
 
     @property
@@ -420,4 +420,4 @@ def _finite(x: Tensor) -> Tensor:
 
 def _share(part: ModulePart, of: str, root: ModulePart) -> str:
     share = getattr(part, of) * part.repeats / max(getattr(root, of), 1)
-    return f"{share:.0%}" if share >= 0.005 else f"{share:.1%}"
+    return percent(share, 0 if share >= 0.005 else 1)

@@ -35,7 +35,7 @@ from glassformer.inspect.tokens import Token, readable, special_token
 from glassformer.inspect.trace_recorder import LogitsProbe, OnStep, StopTrace, TraceRecorder
 from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -118,7 +118,7 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
             chosen = self.tree.nodes[each]
             top = self.tree.choices[chosen.parent].top[:count]
             shares = [0.0 if x.logprob is None else math.exp(x.logprob) for x in top]
-            names = [f"{readable(x.text or x.piece)} {share:.0%}" for x, share in zip(top, shares, strict=True)]
+            names = [f"{readable(x.text or x.piece)} {percent(share)}" for x, share in zip(top, shares, strict=True)]
             rows.append([readable(chosen.text or chosen.piece), *names, *[""] * (count - len(top))])
             shades.append([*shares, *[0.0] * (count - len(top))])
         return Table(["written", *map(str, range(1, count + 1))], rows, shades=shades, as_picture=True)

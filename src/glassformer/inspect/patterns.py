@@ -25,7 +25,7 @@ from glassformer.models.big_bird.block_sparse import BlockPlan, BlockSparsePatte
 from glassformer.models.big_bird.random_blocks import random_blocks
 from glassformer.reports.heat_map import HeatMap
 from glassformer.reports.report import Display
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 
 if TYPE_CHECKING:
     from glassformer.inspect.head import AttentionHead
@@ -53,7 +53,7 @@ class Pattern(Display):
         if self.values.dtype != torch.bool:
             return self.rule
         pairs, most = int(self.values.sum()), self.values.numel()
-        return f"{self.rule}; {pairs:,} of {most:,} pairs ({pairs / most:.0%})"
+        return f"{self.rule}; {pairs:,} of {most:,} pairs ({percent(pairs / most)})"
 
     def tables(self) -> list[Table]:
         """The matrix, shaded."""

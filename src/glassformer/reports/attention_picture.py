@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from glassformer.reports.drawing import Drawing, blue, length_of
+from glassformer.reports.table import percent
 
 Colour = tuple[int, int, int]
 COLOURS = ("#0b6b83", "#c2410c", "#6d3fc0", "#2f7d1f", "#b01e68", "#8a6400", "#1d55c4", "#5b5f66")
@@ -79,7 +80,7 @@ def lines(
     for side, (names, x, anchor) in enumerate(zip(sides, (edge - 8, edge + GAP + 8), ("end", "start"), strict=True)):
         for i, name in enumerate(names):
             if side and one is not None and len(shares) == 1 and rows[one][i] >= FAINT:
-                name += f"  {rows[one][i]:.0%}"
+                name += f"  {percent(rows[one][i])}"
             colour = PALE if i in pale[side] else INK
             drawing.text(
                 x, above + ROW * (i + 0.5), name, size=TOKEN, colour=colour, anchor=anchor, strong=i == strong[side]

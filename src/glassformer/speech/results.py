@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Transcription(Report, kind="transcription"):
     @property
     def heading(self) -> str:
         """How long the recording is, and its language."""
-        share = "" if self.language_probability is None else f" ({self.language_probability:.0%})"
+        share = "" if self.language_probability is None else f" ({percent(self.language_probability)})"
         return f"{self.duration:,.2f} s" + (f", language {self.language}{share}" if self.language else "")
 
     def tables(self) -> list[Table]:

@@ -174,7 +174,7 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert 0 <= row["metrics"]["f1_weighted"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
     code, out, err = typed(capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2)
-    assert code == 0 and "30 rows, 2 of them timed" in out
+    assert code == 0 and "30 rows; times of 2 passes" in out
     long = tmp_path / "long.csv"
     long.write_text("text,mood\n" + f"{'time flies ' * 40},a\n" * 4)
     data = ("--data", long, "--column", "label=mood", "--precision", "fp32", "--runs", 2)

@@ -100,6 +100,9 @@ def test_who_has_no_right_token_is_told_so(tab: Tabs, tiny: Look, token: str) ->
     assert "address" in one.wait_for_banner("key|token")
     assert one.page.get_by_role("tab").count() == 0
     assert "Traceback" not in one.page.inner_text("body")
+    one.page.goto(tiny.url)  # in the same tab, where the fragment alone is another
+    one.page.wait_for_selector("[role=tab][aria-selected=true]")
+    assert "token" not in one.page.url
 
 
 SLOW = """

@@ -4,6 +4,8 @@
  *     #token=… ──> sessionStorage ──> the header of every call
  *                        └── lent to a tab of the same origin that asks: a copied link opens in a new tab
  *
+ * Who types the whole address into a tab that has none, or an old one, changes its fragment alone: the page begins again.
+ *
  * A tab that can lend it holds a lock, which goes with the tab: one that asks knows whether an answer will come.
  */
 
@@ -15,9 +17,17 @@ const PATIENCE = 20_000;
 
 /** Take the key out of the address, or find it; null where there is none. */
 export async function takeToken(): Promise<string | null> {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const given = () => new URLSearchParams(location.hash.slice(1)).get("token");
+  const token = given();
+  addEventListener("hashchange", () => {
+    const next = given();
+    if (next === null || next === stored) return;
+    storeItem("sessionStorage", NAME, next); // before another listener writes the address anew
+    location.reload();
+  });
   if (token !== null) setFragment("replaceState", location.hash.slice(1).split("&").filter((pair) => !pair.startsWith("token=")).join("&"));
-  const stored = token ?? storedItem("sessionStorage", NAME) ?? (await requestToken());
+  let stored = token ?? storedItem("sessionStorage", NAME);
+  stored ??= await requestToken();
   if (stored !== null) {
     storeItem("sessionStorage", NAME, stored);
     shareToken(stored);

@@ -8,7 +8,7 @@
 import { write, written } from "./address";
 import { element } from "./dom";
 import "./matrix.css";
-import { percent } from "./scales";
+import { percent } from "../core/format";
 import type { Choice, DrawMatrix } from "./types";
 
 const NAMED = 18; // characters of a name

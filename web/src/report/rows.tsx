@@ -9,9 +9,10 @@
 import { write as address, written } from "./address";
 import { element, fill } from "./dom";
 import { type Row, textNames, textOf } from "./row";
+import { percent } from "../core/format";
 import { Command } from "../ui/command";
 import "./rows.css";
-import { finite, percent } from "./scales";
+import { finite } from "./scales";
 import { Long } from "./table";
 import type { BrowserData, Choice, DrawRows, Review } from "./types";
 

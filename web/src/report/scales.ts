@@ -28,9 +28,6 @@ export function withInterval(x: Value | undefined, low: Value | undefined, high:
 /** The decimals that a number has of so many at most, without zeros at the end. */
 const decimalsOf = (x: number, most: number): number => String(Number(x.toFixed(most))).split(".")[1]?.length ?? 0;
 
-/** A share in percent: 41%; what is not all or nothing is not rounded to it. */
-export const percent = (share: number): string => (share >= 0.995 && share < 1 ? ">99%" : share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
-
 /** About `count` round numbers between two; on a logarithmic scale 1, 2, 5 of each power of ten, or the powers alone. */
 export function ticks(low: number, high: number, count: number, log = false): number[] {
   if (!(high > low)) return [low];

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { barsHint } from "../../src/report/report";
 import { cellsOf, confused, neighbour, numeral, opacity } from "../../src/report/matrix";
 import { chooser, cut, places, rowsOf, sheetOf } from "../../src/report/rows";
-import { extent, intervalRange, nearest, number, padded, percent, place, significant, ticks, withInterval, withRoom } from "../../src/report/scales";
+import { extent, intervalRange, nearest, number, padded, place, significant, ticks, withInterval, withRoom } from "../../src/report/scales";
 import { reviewSheet } from "../../src/report/review";
 import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
 import { dashOf, markOf, spread, svgOf } from "../../src/report/series-drawing";
@@ -191,7 +191,6 @@ test("shares of a matrix are of what is true or predicted; cells without anythin
   assert.deepEqual(confused(cellsOf(counts, "")).map(({ row, column, count }) => [row, column, count]), [[0, 1, 4], [1, 2, 1]]);
   const [first] = cellsOf([[12_345]], "");
   assert.deepEqual([numeral(first, ""), numeral(first, "true"), opacity(1), opacity(0.01)], ["12k", "100%", "1.000", "0.107"]);
-  assert.deepEqual([0.004, 0.005, 0.996, 1, 0].map(percent), ["<1%", "1%", ">99%", "100%", "0%"]);
 });
 
 test("arrow keys go from a cell to the next one with something in it", () => {

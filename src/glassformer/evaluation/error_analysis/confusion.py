@@ -20,7 +20,7 @@ from glassformer.evaluation.error_analysis.errors import label_kind, scored_toke
 from glassformer.files import safe_repr
 from glassformer.reports.charts import PairCounts
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table, natural
+from glassformer.reports.table import Table, natural, percent
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
 from glassformer.tasks.types import Prediction
 
@@ -88,7 +88,7 @@ class ConfusionMatrix(Report, kind="confusion-matrix"):
     def tables(self) -> list[Table]:
         """The matrix, shaded by shares of the true class; of many classes the pairs that are confused most."""
         if len(self.names) > MAX_TERMINAL_CLASSES:
-            rows = [[true, predicted, f"{n:,}", f"{share:.0%}"] for true, predicted, n, share in self.pairs()]
+            rows = [[true, predicted, f"{n:,}", percent(share)] for true, predicted, n, share in self.pairs()]
             caption = f"Confusion matrix of {len(self.names)} classes: confused most"
             return [Table(["true", "predicted", "count", "of the true class"], rows, caption, left=2)]
         shares = self.shares("true")

@@ -18,7 +18,7 @@ from typing import Any
 
 from glassformer.reports.charts import RowKind
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 from glassformer.tasks.predictions import sort_by_loss, total_loss
 from glassformer.tasks.types import Prediction
 
@@ -251,7 +251,7 @@ def _record_table(caption: str, records: Sequence[Prediction]) -> Table:
     rows = []
     for record in records:
         loss, sure = total_loss(record), confidence(record)
-        predicted = one_line(label_text(record.predicted)) + ("" if sure is None else f" {sure:.0%}")
+        predicted = one_line(label_text(record.predicted)) + ("" if sure is None else f" {percent(sure)}")
         true, text = one_line(label_text(record.label)), one_line(input_text(record), TEXT_WIDTH)
         rows.append(["" if loss is None else f"{loss:.2f}", true, predicted, record.where.removeprefix(folder), text])
     return Table(["loss", "true", "predicted", "where", "text"], rows, caption, left=5)

@@ -22,7 +22,7 @@ from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 
 AROUND = 8
 """Tokens on each side of a match in a table."""
@@ -116,7 +116,7 @@ class Contexts(Report, kind="contexts", keys=("by", "layer", "number", "query", 
                 weight = max(
                     (w for w, t in zip(match.attention or (), match.tokens, strict=False) if not t.special), default=0
                 )
-                cells.append("–" if match.attended is None else f"{match.attended.text} {weight:.0%}")
+                cells.append("–" if match.attended is None else f"{match.attended.text} {percent(weight)}")
             rows.append(cells)
         score = "activation" if self.by == "neuron" else "cosine"
         looks = ["looks at"] * (self.attention is not None)

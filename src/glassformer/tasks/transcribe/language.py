@@ -19,6 +19,7 @@ from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.model import load
 from glassformer.models import eval_mode
+from glassformer.reports.table import percent
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.transcribe import check_speech
@@ -53,8 +54,7 @@ class LanguageFilter:
         shares = self.probabilities(samples, rate_hz)
         if shares[self.language] >= self._least:
             return None
-        first = next(iter(shares))
-        return f"not in {self.language!r}", f"{first} {shares[first]:.0%}, {self.language} {shares[self.language]:.0%}"
+        return f"not in {self.language!r}", _figures(shares, self.language)
 
     def probabilities(self, samples: Samples, rate_hz: int) -> dict[str, float]:
         """The probability of each language, by code, the likeliest first."""
@@ -92,9 +92,12 @@ class TextLanguageFilter:
         shares = dict(self._identifier.rank(text))
         if shares[self.language] >= self._least:
             return None
-        first = next(iter(shares))
-        figure = f"{first} {shares[first]:.0%}, {self.language} {shares[self.language]:.0%}"
-        return f"not written in {self.language!r}", figure
+        return f"not written in {self.language!r}", _figures(shares, self.language)
+
+
+def _figures(shares: dict[str, float], language: str) -> str:
+    """The likeliest language and the wanted one, each with its share."""
+    return ", ".join(f"{name} {percent(shares[name])}" for name in (next(iter(shares)), language))
 
 
 def language_filter(filters: QualityFilters, model: LoadedModel, language: str) -> LanguageFilter | None:
