@@ -45,13 +45,13 @@ def look_at_data(path: str, texts: list[str], page: LookOptions, loading: Loadin
 
 def look_at_runs(path: str, texts: list[str], page: LookOptions, loading: Loading, *, json: bool) -> None:
     """The page of a folder of runs; where it is served, each of them has a page, and several have one together."""
-    from glassformer.evaluation.run_page import FolderPages, paired_difference
+    from glassformer.evaluation.run_page import FolderPages, model_in_folder, paired_difference
     from glassformer.runs.run_list import RunList
 
     def runs() -> list[Display]:
         with progress_of("runs") as bar:
-            address = "" if page.html is not None else "/run/"
-            return [RunList.read(path, bar, address=address, difference=paired_difference)]
+            address, model = ("/run/", model_in_folder) if page.html is None else ("", None)
+            return [RunList.read(path, bar, address=address, difference=paired_difference, model=model)]
 
     each = FolderPages(as_path(path, "folder"))
     _show(runs, path, texts, page, json, each.pages, explored=each.explored, stamp=each.stamp)

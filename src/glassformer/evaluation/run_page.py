@@ -184,6 +184,11 @@ def run_address(name: str) -> str:
     return f"/run/{quote(name)}"
 
 
+def model_in_folder(name: str, folder: Path, history: RunHistory) -> SavedModel:
+    """The model that a run of a folder kept; its rows are on the run's own page, where they were evaluated."""
+    return saved_model(folder, history, run_address(name) if (folder / REPORT).is_file() else "", name)
+
+
 @dataclass(frozen=True)
 class FolderPages:
     """The pages of the runs of a folder, and what the explorer shows of their models.
@@ -203,11 +208,8 @@ class FolderPages:
         folders = named_runs(self.folder, where.removeprefix("run/").split("//"))
         histories = [read_run(folder, name) for name, folder in folders.items()]
         if len(histories) > 1:
-            saved = [
-                saved_model(folder, history, run_address(name) if (folder / REPORT).is_file() else "", name)
-                for (name, folder), history in zip(folders.items(), histories, strict=True)
-            ]
-            curves = TrainingCurves(histories, saved=saved)
+            saved = map(model_in_folder, folders, folders.values(), histories)
+            curves = TrainingCurves(histories, saved=list(saved))
             if not comparable(list(folders.values())):
                 return [curves]
             return [compare(dict(folders)), curves]

@@ -23,7 +23,7 @@ from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
 from glassformer.files import as_path, counted, nan_from_null, read_json_object, safe_repr
 from glassformer.files.lock import holder_lives
 from glassformer.files.schema import parse
-from glassformer.reports.charts import Series, SeriesLine
+from glassformer.reports.charts import SavedModel, Series, SeriesLine
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, clock, number, shown_text
 from glassformer.runs.curves import CurveLine, charts, flat_settings, main_metric
@@ -101,6 +101,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     histories: of the runs, by name, for their curves
     address: of the pages of runs, where they are served
     apart: how far the best run is above the next on the same rows; None = not known
+    saved: the models of the runs, to whose rows a click on a chart leads
     """
 
     folder: str
@@ -110,6 +111,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     histories: Mapping[str, RunHistory] = field(default_factory=dict)
     address: str = ""
     apart: Interval | None = None
+    saved: Sequence[SavedModel] = ()
 
     @classmethod
     def read(
@@ -119,6 +121,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         *,
         address: str = "",
         difference: Difference | None = None,
+        model: Callable[[str, Path, RunHistory], SavedModel] | None = None,
     ) -> RunList:
         """Read all runs of a folder.
 
@@ -126,6 +129,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
             progress: called with how many of how many runs are read
             address: of the pages of runs, where they are served
             difference: of the best two, on the same rows
+            model: that a run kept, by its name, folder and history; None = charts lead to no rows
         Raises: DataError: no such folder, or no run in it.
         """
         folder = as_path(folder, "folder")
@@ -145,7 +149,8 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         apart, measured = None, [paths[run.name] for run in ranked if metric and run.value(metric) is not None]
         if difference is not None and metric is not None and len(measured) > 1:
             apart = difference(measured[0], measured[1], metric)
-        return cls(folder.resolve().name, metric, higher, ranked, histories, address, apart)
+        saved = [] if model is None else [model(name, paths[name], history) for name, history in histories.items()]
+        return cls(folder.resolve().name, metric, higher, ranked, histories, address, apart, saved)
 
     @property
     def best(self) -> ListedRun | None:
@@ -202,13 +207,16 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         runs = [self.histories[run.name] for run in self.runs if run.name in self.histories]
         points = max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(2 * len(runs), 1)), MIN_POINTS_PER_LINE)
         of = {chart.name: chart.lines for chart in charts(runs, points, [self.metric or "loss", "loss"])}
+        saved = self.saved
         for title, lines in (
             (f"Validation {self.metric}", [line for line in of.get(self.metric or "", ()) if line.kind == "points"]),
             ("Training loss", [line for line in of.get("loss", ()) if line.kind == "smooth"]),
         ):
             if lines:
                 named = [(runs[line.run], line) for line in lines]
-                yield Series(title=title, x_label="step", lines=[_series_line(run, line) for run, line in named])
+                lines_of_runs = [_series_line(run, line) for run, line in named]
+                yield Series(title=title, x_label="step", lines=lines_of_runs, saved=saved)
+                saved = ()  # charts of one x axis know the models of each other
 
     def tables(self) -> list[Table]:
         """A run a row, the best first, with the settings that differ; then those that all have."""

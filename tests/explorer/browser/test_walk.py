@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from glassformer.evaluation.run_page import FolderPages, serve_run
+from glassformer.evaluation.run_page import FolderPages, model_in_folder, serve_run
 from glassformer.evaluation.runs import evaluated_split, open_run
 from glassformer.explorer.report_server import ReportServer
 from glassformer.reports.page import made_by
@@ -58,7 +58,7 @@ def served(folder: Path) -> Iterator[ReportServer]:
     each = FolderPages(folder)
 
     def pages(where: str) -> list[Display]:
-        return each.pages(where) if where else [RunList.read(folder, address="/run/")]
+        return each.pages(where) if where else [RunList.read(folder, address="/run/", model=model_in_folder)]
 
     with ReportServer(pages, explored=each.explored) as server:
         yield server
@@ -124,6 +124,19 @@ def test_from_a_step_of_the_curve_to_the_reason_of_an_error_and_back(
         walk_from_the_curve(page)
         page.get_by_role("link", name="All runs").click()
         page.get_by_role("link", name="sweep/good").wait_for()
+
+
+def test_a_step_on_the_page_of_all_runs_leads_to_the_rows_of_its_model(tab: Tabs, served: ReportServer) -> None:
+    page = tab().page
+    page.goto(served.url)
+    curve = page.get_by_role("slider", name="Training loss: step")
+    box = curve.locator(".u-over").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)  # the last step
+    told = page.locator(".series-told")
+    told.get_by_text("sweep/good:").wait_for()
+    told.get_by_role("link", name=re.compile("rows", re.IGNORECASE)).first.click()
+    page.wait_for_selector(".row")
+    assert "/run/" in page.url
 
 
 def walk_from_the_curve(page: Any) -> None:

@@ -112,7 +112,8 @@ export function drawBrowser(table: TableData, charts: SeriesData[]): Element[] {
   document.addEventListener("gone", () => stop(), { once: true });
   const card = tableCard(table, names, (picked) => {
     const chosen = new Set(picked);
-    const shown = charts.map((chart) => ({ ...chart, lines: chart.lines.filter(({ group }) => chosen.has(group)) })).filter(({ lines }) => lines.length > 0);
+    const of = <T extends { group: string }>(all: T[]) => all.filter(({ group }) => chosen.has(group));
+    const shown = charts.map((chart) => ({ ...chart, lines: of(chart.lines), saved: chart.saved && of(chart.saved) })).filter(({ lines }) => lines.length > 0);
     stop();
     place.replaceChildren();
     stop = draw && shown.length > 0 ? draw(place, shown, picked) : () => {};
