@@ -211,6 +211,7 @@ def attribution_frame(result: Attribution) -> bytes:
             "baseline_score": result.baseline_score,
             "steps": result.steps,
             "gap": result.gap,
+            "finding": result.finding,
             "notes": result.notes,
             "seconds": result.seconds,
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,7 +14,6 @@ import torch
 
 import glassformer
 from glassformer.explorer import readings
-from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.look import Look
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.session import Progress, Session
@@ -152,8 +152,10 @@ def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one
         return plain(session, steps=steps, **request)
 
     def inexact(result: Attribution) -> bytes:
-        sent = decode(frame(result))
-        return encode(sent.kind, sent.arrays, sent.fields | {"seconds": seconds, "gap": 0.3 if asked[-1] else 0.005})
+        change, miss = result.target.score - result.baseline_score, 0.3 if asked[-1] else 0.005
+        scale = change * (1 + miss) / sum(float(x.sum()) for x in result.integrated.values())
+        off = {stream: x * scale for stream, x in result.integrated.items()}
+        return frame(replace(result, integrated=off, seconds=seconds))
 
     monkeypatch.setattr(readings, "attribution", noted)
     monkeypatch.setattr(readings, "attribution_frame", inexact)
@@ -162,9 +164,11 @@ def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one
         page.get_by_role("heading", name=f"Why “{target.strip()}”").wait_for()
         if seconds == 2.0:
             page.get_by_role("status").filter(has_text="from 16 gradients: the words miss 30% of the change").wait_for()
+            page.locator(".found > p").filter(has_text="they miss 30% of the change, so none is named").wait_for()
             assert asked == [16]
             page.get_by_role("button", name="Compute up to 512, at most 64 s").click()
         page.get_by_text("completeness gap 0.50%").wait_for()
+        page.locator(".found > p").filter(has_text="The word that speaks most for it is").wait_for()
         assert asked == [16, None] and not page.get_by_text("A first answer").is_visible()
         asked.clear()
 

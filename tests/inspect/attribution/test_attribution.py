@@ -15,6 +15,7 @@ from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session, SessionInput
 from glassformer.inspect.attribution.attribute import direct_parts
+from glassformer.inspect.attribution.attribution import ROUGH
 from glassformer.inspect.attribution.target import TargetRequest
 from glassformer.inspect.outputs import OutputNames, OutputTable, output_table
 from glassformer.inspect.tokens import Token, find_token
@@ -121,6 +122,24 @@ def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> Non
     rough = model.attribute(STORY, target=" of", baseline="zero", steps=1)
     assert rough.gap > 0.01 and any("read them with care" in note for note in rough.notes)
     assert abs(found.to_dict()["gap"]) < 0.01
+
+
+def test_a_finding_names_a_word_only_where_the_words_are_known_well_enough() -> None:
+    found = glassformer.load(SHAKESPEARE).attribute(STORY, target=" of")
+    word, value = max(found.words["text"], key=lambda each: each[1])
+    part = found.strongest(1)[0].name
+    assert found.finding.startswith(
+        f"The word that speaks most for it is “{word.strip()}” (+{value:.3g}); the strongest"
+    )
+    change = found.target.score - found.baseline_score
+    for gap, named in ((ROUGH - 0.01, True), (ROUGH + 0.01, False), (5.78, False)):
+        scale = change * (1 + gap) / float(found.integrated["text"].double().sum())
+        rough = replace(found, integrated={"text": found.integrated["text"] * scale})
+        assert rough.gap == pytest.approx(gap, abs=1e-4) and f"the strongest part is {part}" in found.finding
+        assert ("speaks most" in rough.finding) is named
+    assert f"All {len(found.parts)} parts add up to the logit; the strongest is {part} (" in rough.finding
+    assert "they miss 578% of the change, so none is named here; compute them from more than 16" in rough.finding
+    assert rough.finding in rough._repr_html_() and rough.finding in rough.above
 
 
 def test_pieces_of_the_line_where_the_score_jumps_get_most_gradients() -> None:

@@ -65,6 +65,8 @@ export interface Attribution {
   baseline_score: number;
   steps: number;
   gap: number;
+  /** Which word and which part speak for it, in a sentence. */
+  finding: string;
   notes: string[];
   seconds: number;
   /** By stream, a number for each token. */

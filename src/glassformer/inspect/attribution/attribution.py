@@ -23,10 +23,12 @@ from typing import Literal
 from torch import Tensor
 
 from glassformer.inspect.attribution.target import Target
-from glassformer.inspect.tokens import Token
+from glassformer.inspect.tokens import Token, readable
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table, percent
 
+ROUGH = 0.1
+"""Completeness gap from which on no word is named: what is missing may be another word's."""
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]
 
 FIXED = "the scale of every norm is fixed at its value in this pass"
@@ -123,6 +125,30 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in self.integrated.items()}
 
     @property
+    def finding(self) -> str:
+        """The word that speaks most for the output, where the words are known well enough, and the strongest part."""
+        [part], [stream, *_] = self.strongest(1), self.integrated
+        strongest = f"{part.name} ({_signed(part.value)})"
+        if self.gap > ROUGH:
+            return (
+                f"All {len(self.parts)} parts add up to the logit; the strongest is {strongest}. The words are still "
+                f"rough: they miss {percent(self.gap)} of the change, so none is named here; compute them from more "
+                f"than {self.steps} gradients."
+            )
+        own = [
+            (token, value)
+            for token, value in zip(self.tokens[stream], self.integrated[stream].tolist(), strict=True)
+            if not token.special
+        ]
+        if not own:
+            return f"The strongest part is {strongest}."
+        word, value = max(_words(*zip(*own, strict=True)), key=lambda each: each[1])
+        return (
+            f"The word that speaks most for it is “{readable(word)}” ({_signed(value)}); "
+            f"the strongest part is {strongest}."
+        )
+
+    @property
     def notes(self) -> list[str]:
         """What to know before one believes the numbers."""
         change = self.target.score - self.baseline_score
@@ -166,6 +192,10 @@ def _shaded(headings: list[str], rows: Sequence[tuple[str, list[float]]]) -> Tab
     largest = max((abs(value) for _, values in rows for value in values if value == value), default=0.0) or 1.0
     cells = [[name, *(f"{value:+z.3f}" if value == value else "" for value in values)] for name, values in rows]
     return Table(headings, cells, shades=[[value / largest for value in values] for _, values in rows])
+
+
+def _signed(value: float) -> str:
+    return f"{value:+z.3g}".replace("-", "−")
 
 
 def _words(tokens: Sequence[Token], values: Sequence[float]) -> list[tuple[str, float]]:

@@ -1,12 +1,12 @@
 /** The attribution that is computed or there, and sentences about it. */
 
 import { computed, type Signal, signal } from "@preact/signals";
-import { number, percent, visible } from "../../core/format";
+import { number, percent } from "../../core/format";
 import { type Attribution, type AttributionRequest, type Part, type ReadingState, requestOf } from "../../core/readings";
 import { type Progress, type Token, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
-import { followsStrongest, headPlace, mapOfPart, signed, strongestHeads } from "../../core/cause";
+import { followsStrongest, headPlace, mapOfPart, strongestHeads } from "../../core/cause";
 
 /** Gradients of the first answer; by how much its words may miss the change of the logit; and of all, the most. */
 const [FIRST, GAP, MOST] = [16, 0.01, 512];
@@ -177,12 +177,8 @@ export class AttributionController {
   }
 
   finding(found: Attribution = this.found.peek()!): string {
-    const [stream] = Object.keys(found.integrated);
-    const words = this.words(this.props.session.streams[stream], found.integrated[stream]).filter((word) => !word.special);
-    const [word] = [...words].sort((a, b) => b.value - a.value);
-    const [part] = this.strongest(found, 1);
-    return `${found.target.title}: logit ${number(found.target.score)}, ${percent(found.target.probability)}. ${found.target.doubt && `${found.target.doubt} `}` +
-      (word ? `The word that speaks most for it is “${visible(word.text)}” (${signed(word.value)}); ` : "") + `the strongest part is ${partName(part)} (${signed(part.value)}).`;
+    const { title, score, probability, doubt } = found.target;
+    return [`${title}: logit ${number(score)}, ${percent(probability)}.`, doubt, found.finding].filter(Boolean).join(" ");
   }
 }
 
