@@ -42,6 +42,19 @@ def test_the_page_as_a_file_holds_the_steps_and_what_is_left_out(command: Comman
     assert ["blocks.0.ffn.out"] in held and ["attn.out"] in held
 
 
+def test_a_lesson_on_two_texts_lists_their_similar_words(command: Command, minilm: Path, tmp_path: Path) -> None:
+    mine, page = tmp_path / "mine.json", tmp_path / "page.html"
+    step = {"title": "x", "text": "{text_similarity:.2f}", "list": "similar words", "view": "similarity"}
+    texts = ["time flies like an arrow", "fruit flies like a banana"]
+    mine.write_text(json.dumps({"title": "Mine", "model": str(minilm), "texts": texts, "steps": [step]}))
+    (told,) = json.loads(command("lesson", mine, "--json").stdout)["steps"]
+    assert told["items"][0][0] == "flies · flies"
+    done = command("lesson", mine, "--html", page)
+    assert done.returncode == 0, done.stderr
+    readings = Reader(page.read_text("utf-8")).session()["readings"]
+    assert {"tour", "similarity"} <= {each["view"] for each in readings}
+
+
 def test_what_is_missing_or_wrong_is_said(command: Command, tmp_path: Path) -> None:
     mine = tmp_path / "mine.json"
     step = {"title": "One", "text": "{tokens} tokens"}

@@ -70,7 +70,9 @@ def lesson(
         loaded = load(address, **{**own, **given(loading)})
         factory = replace(loaded.session_factory(truncation=truncate), lesson=planned)
     with Look(SessionRuns(factory), whole_texts(texts, loaded), InitialView(tour=1)) as look:
-        played = tell(look.session, factory.facts, planned)  # early: an error of a step before an address
+        played = tell(
+            look.session, factory.facts, planned, compare=factory.explain_similarity
+        )  # early: before an address
         if json:
             show(played, json, indent=None)
         elif serving.html is not None:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from glassformer.errors import DataError
 from glassformer.explorer.registry import TABS, VIEWS, Reading, fields_of, key_of, tabs
 from glassformer.explorer.scene import Scene
-from glassformer.explorer.tour import tell
+from glassformer.explorer.tour import tour
 from glassformer.explorer.traces import StoredTrace
 from glassformer.files.schema import Schema, field_types, parse_query
 
@@ -41,12 +41,11 @@ def lesson_views(
         written: the text that was written already; None = where a step shows how, one is
     Returns: readings, and a text with the node of its prompt where a step shows how one is written; nothing where the
         page plays its own tour.
-    Raises: DataError: as `tell`, or a text too long to be continued.
+    Raises: DataError: as `tour`, or a text too long to be continued.
     """
-    lesson = scene.runs.factory.lesson
-    if lesson is None:
+    if scene.runs.factory.lesson is None:
         return [], None
-    addresses = [dict(parse_qsl(step.address)) for step in tell(scene.session, scene.runs.facts, lesson).steps]
+    addresses = [dict(parse_qsl(step.address)) for step in tour(scene).steps]
     asked = {key_of(name, fields_of(request)): (name, request) for name, request in _requests(scene, addresses)}
     readings = []
     for name, request in asked.values():

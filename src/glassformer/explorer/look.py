@@ -66,7 +66,9 @@ def look(
         factory, texts, start = _with_lesson(factory, texts, start, lesson)
     page = Look(SessionRuns(factory), _text_list(texts), start, lesson=None if lesson is None else str(lesson))
     if lesson is not None:
-        tell(page.session, factory.facts, factory.lesson)  # an error of a step is early
+        tell(
+            page.session, factory.facts, factory.lesson, compare=factory.explain_similarity
+        )  # an error of a step is early
     if html is not None:
         with page:
             page.save(html)
