@@ -31,6 +31,7 @@ def test_masks_and_positions(tab: Tabs, words: Look, models: dict[str, Model], c
     names = [*own, *attention_masks(), *position_encodings()]
     assert [each.strip() for each in page.locator(".masks-small").all_inner_texts()] == names
     page.get_by_text("every token attends to every token but the last 4, which are padding. 320 of 400").wait_for()
+    page.get_by_text("Mask of 20 tokens, 4 of them padding, as set below; this text has 7, and no padding: ").wait_for()
     check(page, "the opening mask")
 
     page.get_by_role("button", name="causal", exact=True).click()

@@ -61,6 +61,14 @@ function matrixOf(pattern: Pattern): Matrix {
   };
 }
 
+/** Of a pattern of the model, that its size is as the numbers are set, and not that of the text. */
+function sizeOf({ group, options }: Pattern, value: (name: string) => number, streams: unknown[][]): string {
+  if (group !== "model") return "";
+  const padded = options.includes("padding") && value("padding") > 0;
+  const own = streams.length === 1 ? `; this text has ${count(streams[0].length)}${padded ? ", and no padding" : ""}` : "";
+  return ` of ${count(value("tokens"))} tokens${padded ? `, ${count(value("padding"))} of them padding` : ""}, as set below${own}`;
+}
+
 function sentenceOf({ mask, values, height, width, step, name }: Pattern, [row, column]: CellPlace): string {
   const [t, s, value] = [row * step[0], column * step[1], values[row * width + column]];
   if (mask && step[0] * step[1] > 1) return `tokens from ${t}, to tokens from ${s}: ${percent(value)} of the pairs attend`;
@@ -95,7 +103,7 @@ function MasksView(props: ViewProps) {
       <section class="masks-card" aria-label={shown.name}>
         <Numbers shown={shown} value={(name) => chosen[name] ?? String(NUMBERS[name])} change={change} />
         {otherwise}
-        <Large {...props} shown={shown} />
+        <Large {...props} shown={shown} size={sizeOf(shown, wanted, Object.values(props.session.streams))} />
       </section>
     </div>
   );
@@ -146,14 +154,14 @@ function Small({ pattern, dark }: { pattern: Pattern; dark: boolean }) {
   return <canvas ref={canvas} aria-hidden="true" />;
 }
 
-function Large({ shown, dark, say, exports, session }: ViewProps & { shown: Pattern }) {
+function Large({ shown, size, dark, say, exports, session }: ViewProps & { shown: Pattern; size: string }) {
   const pointed = useSignal<CellPlace | null>(null);
   const tabled = useSignal(false);
   const matrix = useMemo(() => matrixOf(shown), [shown]);
   const { name, rule, pairs, step, height, width } = shown;
-  const size = height * step[0] * width * step[1];
+  const cells = height * step[0] * width * step[1];
   const whole = step[0] * step[1] === 1;
-  const facts = pairs === null ? rule : `${rule}. ${count(pairs)}${whole ? ` of ${count(size)}` : ""} pairs attend${whole ? `: ${percent(pairs / size)}` : ""}.`;
+  const facts = pairs === null ? rule : `${rule}. ${count(pairs)}${whole ? ` of ${count(cells)}` : ""} pairs attend${whole ? `: ${percent(pairs / cells)}` : ""}.`;
   const rows = useMemo(() => {
     const written: (string | number)[][] = [[shown.mask ? "attends" : "row", shown.mask ? "to" : "column", "value"]];
     matrix.rows.forEach((t, row) => matrix.columns.forEach((s, column) => written.push([t, s, shown.values[row * width + column]])));
@@ -161,9 +169,9 @@ function Large({ shown, dark, say, exports, session }: ViewProps & { shown: Patt
   }, [shown]);
   useEffect(() => {
     const figure = () => stacked([[`${name}: ${rule}`, heatMapFigure(matrix, PICTURE, INK, false)]], INK, shown.group === "model" ? `${session.model.name} · ${session.model.revision}` : "");
-    exports({ name: `mask-${name.replaceAll(" ", "-")}`, finding: () => `${capital(name)}: ${facts}`, png: () => toPng(figure(), PAPER, SANS), svg: () => toSvg(figure(), PAPER, SANS), table: () => rows });
+    exports({ name: `mask-${name.replaceAll(" ", "-")}`, finding: () => `${capital(name)}${size}: ${facts}`, png: () => toPng(figure(), PAPER, SANS), svg: () => toSvg(figure(), PAPER, SANS), table: () => rows });
     return () => exports(null);
-  }, [matrix]);
+  }, [matrix, size]);
   useEffect(() => {
     pointed.value = null;
   }, [shown]);
