@@ -76,17 +76,17 @@ class TokenRoute(Report, kind="token-route", keys=ROUTE_KEYS):
         layer = int(self.shares[:, 0].argmin())
         before, added = float(self.shares[layer, 0]), self.shares[layer, 1:]
         part = int(added.argmax())
-        there = f"{_percent(before)} of it" if abs(before) >= LITTLE else "next to nothing of it"
+        there = "nothing" if before <= -LITTLE else "next to nothing" if before < LITTLE else _percent(before)
         whose = f"The vector of “{readable(self.names[self.token])}”"
-        words = f"{whose} changes most in layer {layer}: {there} was there before"
+        words = f"{whose} changes most in layer {layer}: {there} of it was there before"
         if added[part] >= LITTLE:
-            words += f", {_percent(added[part])} is from {_in_words(self.parts[part + 1])}"
+            words += f", {_share(added[part])} is from {_in_words(self.parts[part + 1])}"
         read = self.tokens[layer].clone()
         if len(read) > 1:
             read[self.token] = -torch.inf
             other = int(read.argmax())
             words += (
-                f"; of the other tokens “{readable(self.names[other])}” gave most, {_percent(read[other])}"
+                f"; of the other tokens “{readable(self.names[other])}” gave most, {_share(read[other])}"
                 if read[other] >= LITTLE
                 else "; what its heads read in other tokens gave less than 1%"
             )
@@ -251,6 +251,11 @@ def _in_words(part: str) -> str:
     if part == "feed-forward":
         return "the feed-forward layer"
     return part if part.rpartition(" ")[2].isdigit() else f"the {part}"
+
+
+def _share(share: Tensor) -> str:
+    """A share in a sentence: what others point against may be more than the whole."""
+    return "all of it" if share >= 1 - LITTLE else _percent(share)
 
 
 def _percent(share: Tensor | float) -> str:
