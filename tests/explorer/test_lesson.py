@@ -277,6 +277,10 @@ def test_markup_is_that_of_the_lesson_and_never_of_a_token() -> None:
 def test_tokens_are_found_by_number_word_and_occurrence() -> None:
     tokens = [Token(text, text, at) for at, text in enumerate("a bank is a bank".split())]
     assert [token_at(at, tokens) for at in (1, -1, "is", "bank#2", "#1", "#2", "a#2")] == [1, 4, 2, 4, 1, 4, 3]
+    with pytest.raises(DataError, match=r"the text has 'bank' 2 times; there is no bank#3; there are bank#1, bank#2$"):
+        token_at("bank#3", tokens)
+    with pytest.raises(DataError, match=r"the text has 'bnk' 0 times; there is no bnk#1; nearest: 'bank'$"):
+        token_at("bnk#1", tokens)
 
 
 def test_names_in_braces_are_filled_and_checked() -> None:

@@ -73,8 +73,8 @@ def test_the_steps_follow_the_opening_link_with_the_numbers_of_the_session(
     one = session.head(4, 9)
     dot, score, share = float(one.q[1] @ one.k[2]), float(one.scores([1])[0, 2]), float(one.probs([1])[0, 2])
     shown = {name: value for name, value, _ in arithmetic.items}
-    assert (shown["q · k"], shown["score"], shown["share"]) == (f"{dot:.4g}", f"{score:.4g}", f"{share:.4g}")
-    assert "+ positions" not in shown
+    assert (shown["q · k"], shown["score"], shown["share"]) == (f"{dot:.4g}", f"{score:.4g}", f"{share:.1%}")
+    assert "+ positions" not in shown and words(arithmetic.text).count(f"{share:.1%}") == 2
     end = torch.nn.functional.cosine_similarity(session.states(6)[1], session.states(0)[1], dim=0)
     assert layers.items[0][1] == "1.000" and layers.items[-1][:2] == ("layer 5", f"{float(end):.3f}")
 
@@ -84,7 +84,7 @@ def test_what_a_layer_adds_is_what_its_parts_compute(minilm_pass: tuple[Session,
     step = one_step(session, facts, text="{length_attention:.6f} {length_feed_forward:.6f}", list="residual")
     before, after = session.states(4)[1], session.states(5)[1]
     listed = {name: value for name, value, _ in step.items}
-    assert listed["enters"] == f"length {float(before.norm()):.3g}"
+    assert listed["enters"] == f"length {float(before.norm()):.3g}; cosines are with this"
     cosine = float(torch.nn.functional.cosine_similarity(before, after, dim=0))
     assert listed["leaves"] == f"length {float(after.norm()):.3g}, cosine {cosine:.3f}"
     block = session.network.get_submodule("blocks.4")

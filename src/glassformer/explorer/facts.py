@@ -268,7 +268,7 @@ class PassFacts:
 
     @property
     def norms_between(self) -> str:
-        """that norms rescale the sums of the block, where they do"""
+        """a sentence that norms rescale the sums of the block, where they do"""
         return model_words.norms_between(self._session.network.get_submodule(self.block))
 
     # ------------------------------------------------------------------------------------------- one cell
@@ -510,7 +510,7 @@ class PassFacts:
     def _list_arithmetic(self) -> list[Item]:
         own = [("q · k", f"{self.dot:.4g}", None), ("× scale", f"{self.scaled:.4g}", None)]
         bias = [("+ positions", f"{self.position_bias:.4g}", None)] if self.position_bias else []
-        return [*own, *bias, ("score", f"{self.score:.4g}", None), ("share", f"{self.attention:.4g}", self.attention)]
+        return [*own, *bias, ("score", f"{self.score:.4g}", None), ("share", f"{self.attention:.1%}", self.attention)]
 
     def _list_heads(self) -> list[Item]:
         heads = range(self._session.attention_layer(self.layer, self._about.name).attention.spec.heads)
@@ -524,7 +524,7 @@ class PassFacts:
     def _list_residual(self) -> list[Item]:
         """What enters the layer, what each of its parts adds, and what leaves it, with lengths and cosines."""
         start = self._stream[self.layer]
-        items: list[Item] = [("enters", f"length {float(start.norm()):.3g}", None)]
+        items: list[Item] = [("enters", f"length {float(start.norm()):.3g}; cosines are with this", None)]
         for name, words in (
             ("attn.out", "+ attention"), ("cross.out", "+ cross-attention"), ("mid", "between"),
             ("ffn.out", "+ feed-forward"), ("out", "leaves"),
@@ -688,7 +688,9 @@ def token_at(at: int | str, tokens: Sequence[Token]) -> int:
         word = max(repeated, key=len)
     places = [i for i, token in enumerate(tokens) if token.text == word and not token.special]
     if len(places) < number:
-        raise DataError(f"the text has {word!r} {len(places)} times; there is no {at}{nearest(word, texts)}")
+        there = f"; there are {', '.join(f'{word}#{i + 1}' for i in range(len(places)))}" if places else ""
+        hint = there or nearest(word, dict.fromkeys(texts))
+        raise DataError(f"the text has {word!r} {len(places)} times; there is no {at}{hint}")
     return places[number - 1]
 
 

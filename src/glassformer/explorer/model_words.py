@@ -75,9 +75,9 @@ def to_score(attention: MultiHeadAttention, scale: float, position_bias: float) 
 
 
 def norms_between(block: nn.Module) -> str:
-    """That norms rescale the sums of a block, where they do; with a space in front."""
+    """A sentence that norms rescale the sums of a block, where they do; with a space in front."""
     after = isinstance(block, Block) and not isinstance(block.ffn_residual.on_residual, nn.Identity)
-    return ", with the norm that brings each sum to a common scale," if after else ""
+    return " A norm brings each sum to a common scale." if after else ""
 
 
 ALIKE = ((0.8, "nearly the same"), (0.5, "closely related"), (0.25, "somewhat related"), (-2.0, "hardly related"))
