@@ -167,7 +167,7 @@ def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one
             page.locator(".found > p").filter(has_text="they miss 30% of the change, so none is named").wait_for()
             assert asked == [16]
             page.get_by_role("button", name="Compute up to 512, at most 64 s").click()
-        page.get_by_text("completeness gap 0.50%").wait_for()
+        page.locator("summary", has_text="completeness gap 0.50%").wait_for()
         page.locator(".found > p").filter(has_text="The word that speaks most for it is").wait_for()
         assert asked == [16, None] and not page.get_by_text("A first answer").is_visible()
         asked.clear()
