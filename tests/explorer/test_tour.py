@@ -84,7 +84,7 @@ def test_what_a_layer_adds_is_what_its_parts_compute(minilm_pass: tuple[Session,
     step = one_step(session, facts, text="{length_attention:.6f} {length_feed_forward:.6f}", list="residual")
     before, after = session.states(4)[1], session.states(5)[1]
     listed = {name: value for name, value, _ in step.items}
-    assert listed["enters"] == f"length {float(before.norm()):.3g}; cosines are with this"
+    assert listed["enters"] == f"length {float(before.norm()):.3g}, cosines are with this"
     cosine = float(torch.nn.functional.cosine_similarity(before, after, dim=0))
     assert listed["leaves"] == f"length {float(after.norm()):.3g}, cosine {cosine:.3f}"
     block = session.network.get_submodule("blocks.4")

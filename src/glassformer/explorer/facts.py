@@ -524,7 +524,7 @@ class PassFacts:
     def _list_residual(self) -> list[Item]:
         """What enters the layer, what each of its parts adds, and what leaves it, with lengths and cosines."""
         start = self._stream[self.layer]
-        items: list[Item] = [("enters", f"length {float(start.norm()):.3g}; cosines are with this", None)]
+        items: list[Item] = [("enters", f"length {float(start.norm()):.3g}, cosines are with this", None)]
         for name, words in (
             ("attn.out", "+ attention"), ("cross.out", "+ cross-attention"), ("mid", "between"),
             ("ffn.out", "+ feed-forward"), ("out", "leaves"),
