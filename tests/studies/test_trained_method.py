@@ -12,9 +12,15 @@ import pytest
 import glassformer
 from glassformer.cli.app import main
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.evaluation.evaluate import EvaluationReport
+from glassformer.evaluation.error_analysis.page import EvaluatedRows
+from glassformer.evaluation.evaluate import LEARN_OTHERWISE, EvaluationReport, SystemResult
+from glassformer.evaluation.run_page import FolderPages, RunVerdict
+from glassformer.evaluation.runs import open_run
 from glassformer.runs.config import parse_config
+from glassformer.runs.curves import RunSettings
+from glassformer.runs.run_list import RunList
 from glassformer.studies.trained_method import train_method
+from glassformer.tasks.metrics.metric import Interval
 from tests.cli.conftest import Command, command
 from tests.few_labels.samples import encoder, one_label, several_labels
 
@@ -46,9 +52,11 @@ def test_a_spreadsheet_becomes_a_run(method: str, rows: Path, encoder: Path, com
     assert done.returncode == 0, done.stderr
     assert f"{method} learns from 18 labelled rows, and 5 without a label" in done.stderr
     assert "f1_weighted" in done.stdout and "saved in runs/few" in done.stdout
+    assert "glassformer look runs/few" in done.stdout and "--epochs" not in done.stdout
     for line in [x.strip() for x in done.stdout.splitlines() if x.strip().startswith("glassformer ")]:
         with pytest.raises(SystemExit) as ended:
-            main(shlex.split(line)[1:] + (["--print"] if " errors " in line else []))
+            added = {"errors": ["--print"], "look": ["--html", "run.html"]}
+            main((words := shlex.split(line)[1:]) + added.get(words[0], []))
         assert not ended.value.code, line
     answers = [json.loads(x) for x in Path("runs/few/predictions.jsonl").read_text().splitlines()]
     assert len(answers) == 30
@@ -88,6 +96,38 @@ def test_naive_bayes_is_right_on_words_that_decide(rows: Path) -> None:
     assert isinstance(report, EvaluationReport) and report.metrics["accuracy"].value == 1
     again = train_method(parse_config({**values, "data": data}))
     assert again.report is not None and again.report.data == report.data
+
+
+def test_it_is_listed_as_ended_and_has_a_page_without_curves(rows: Path, command: Command) -> None:
+    values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few"}
+    data = {"train": str(rows), "validation": 0.25, "columns": {"text": "body", "label": "kind"}}
+    report = train_method(parse_config({**values, "data": data})).report
+    assert report is not None
+    runs = RunList.read("runs")
+    [listed] = runs.runs
+    assert (runs.metric, listed.state, listed.metrics) == (report.metric, "ended", report.metrics)
+    assert runs.finding.startswith("Highest validation f1_weighted: 1.000 [1.000, 1.000], of few")
+    table = runs.tables()[0]
+    assert table.rows[0][table.headings.index("steps")] == table.rows[0][table.headings.index("training loss")] == "–"
+    assert not list(runs.charts())
+    verdict, errors, settings = FolderPages(Path("runs")).pages("run/few")
+    assert isinstance(verdict, RunVerdict) and verdict.caption == "classify by naive-bayes"
+    assert isinstance(errors, EvaluatedRows) and isinstance(settings, RunSettings)
+    done = command("look", "runs/few", "--html", "run.html")
+    assert done.returncode == 0 and "classify by naive-bayes" in Path("run.html").read_text(), done.stderr
+    done = command("curves", "runs/few")
+    assert done.returncode == 2 and "it has no curves" in " ".join(done.stderr.split())
+
+
+def test_where_a_baseline_is_better_no_epochs_are_advised(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    better = SystemResult(about="", metrics={"f1_weighted": Interval(1.0)}, difference=Interval(-0.1, -0.15, -0.05))
+    monkeypatch.setattr("glassformer.evaluation.evaluate._baseline_results", lambda *_: {"bag of words": better})
+    values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few"}
+    data = {"train": str(rows), "validation": 0.25, "columns": {"text": "body", "label": "kind"}}
+    for report in (train_method(parse_config({**values, "data": data})).report, open_run("runs/few").evaluate().report):
+        assert report is not None
+        [said] = [note for note in report.notes if "'bag of words' is better than the model" in note]
+        assert said.endswith(LEARN_OTHERWISE) and "--epochs" not in said
 
 
 def test_several_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,9 @@ MAX_CLASSES, CLASSES_PER_END = 12, 5
 """This many classes are all shown; of more, this many from either end."""
 MAX_ABOUT = 200
 """Characters of the description of a baseline in a table."""
+TRAIN_LONGER = "train longer (--epochs), with another learning rate (--learning-rate), or on more rows"
+LEARN_OTHERWISE = "try another method of few labels (`glassformer advise` compares them), or label more rows"
+"""What to do where a baseline is better than a model; and than a method of few labels, which has no epochs."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ def evaluate(
     by: str | None = None,
     resamples: int = RESAMPLES,
     progress: Progress | None = None,
+    advice: str = TRAIN_LONGER,
 ) -> Evaluation:
     """Evaluate a model on rows, with its baselines. What is warned of meanwhile is among the report's notes.
 
@@ -94,6 +98,7 @@ def evaluate(
         by: a column whose values group the rows (groups.py)
         resamples: of the bootstrap
         progress: called with how many more rows are done
+        advice: what to do where a baseline is better
     Raises: DataError: no rows, or one that cannot be evaluated; no such column.
     """
     if not len(rows):
@@ -122,7 +127,7 @@ def evaluate(
             *(f"baselines: {message}" for message in baseline_messages),
             *metrics.notes(),
             *task.notes(predictions),
-            *beaten_by(results, task.METRIC),
+            *beaten_by(results, task.METRIC, advice),
         ],
         seed=seed,
         seconds=seconds,
@@ -417,7 +422,7 @@ def _beside_the_best(report: EvaluationReport) -> str:
     return f"{score}; {compared}the baseline “{name}” ({values[name]:.3f}) on {counted(report.data['rows'], 'row')}"
 
 
-def beaten_by(baselines: Mapping[str, SystemResult], metric: str) -> list[str]:
+def beaten_by(baselines: Mapping[str, SystemResult], metric: str, advice: str = TRAIN_LONGER) -> list[str]:
     """A sentence about the baseline that is furthest above the model, and what to do; none where none is.
 
     One that is above it by no more than chance is not said to be better.
@@ -431,7 +436,7 @@ def beaten_by(baselines: Mapping[str, SystemResult], metric: str) -> list[str]:
     note = f"the baseline {name!r} is {better[name].comparison} the model, by {size}"
     if not better[name].leaves_out_zero:
         note = f"the baseline {name!r} is {better[name].comparison} the model: its {metric} is better by {size}"
-    return [f"{note}; train longer (--epochs), with another learning rate (--learning-rate), or on more rows"]
+    return [f"{note}; {advice}"]
 
 
 def loss_remarks(report: EvaluationReport, run: Path, config: Mapping[str, Any] | None = None) -> list[str]:

@@ -57,8 +57,11 @@ class RunVerdict(Display):
 
     @property
     def caption(self) -> str:
-        """`classify · 600 steps in 1:02. Best f1 0.7 at step 500.`"""
+        """`classify · 600 steps in 1:02. Best f1 0.7 at step 500.`; without steps `classify by naive-bayes`."""
         best = best_validation(self.history, self.report.metric)
+        if self.history.stepless:
+            method = self.history.options.get("method")
+            return f"{self.report.task} by {method['name']}" if isinstance(method, dict) else self.report.task
         return f"{self.report.task} · {subtitle([self.history])}{f'. {best}' if best else ''}"
 
     @property
@@ -95,9 +98,11 @@ def run_reports(
     """
     history = history or read_run(split.run.folder)
     errors = evaluated_rows(split, pages, explorer=explorer, first=FIRST_ROWS, whole=False)
+    verdict, settings = RunVerdict(split.report, history), RunSettings([history])
+    if history.stepless:
+        return [verdict, errors, settings]
     saved = [saved_model(split.run.folder, history, f"#{errors.title}")]
-    curves = TrainingCurves([history], whole=False, saved=saved)
-    return [RunVerdict(split.report, history), errors, curves, RunSettings([history])]
+    return [verdict, errors, TrainingCurves([history], whole=False, saved=saved), settings]
 
 
 def reports_of_folder(
@@ -243,6 +248,7 @@ def save_run_page(split: EvaluatedSplit, path: Path, progress: Callable[[int, in
         progress: called after each of these pages with the number of them and of all
     Returns: the explorer's pages, relative to the folder of the file.
     """
-    pages = write_explorer_pages(split, LINKED_ROWS, path, progress)
+    linked = 0 if split.run.scorer is not None else LINKED_ROWS  # of what is no network there is nothing to look into
+    pages = write_explorer_pages(split, linked, path, progress)
     write_page(path, report_page(*run_reports(split, pages=pages)))
     return sorted(pages.values())

@@ -23,8 +23,10 @@ from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.views import RenamedColumns
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
 from glassformer.evaluation.evaluate import (
+    LEARN_OTHERWISE,
     PREDICTIONS,
     REPORT,
+    TRAIN_LONGER,
     Evaluation,
     EvaluationReport,
     evaluate,
@@ -225,6 +227,7 @@ class TrainedRun(SeveralReports):
             baselines=baselines,
             by=by,
             progress=progress,
+            advice=TRAIN_LONGER if self.config.method is None else LEARN_OTHERWISE,
             **({} if resamples is None else {"resamples": resamples}),
         )
         evaluation.report.notes.extend(loss_remarks(evaluation.report, self.folder, config_values(self.config)))
@@ -415,6 +418,7 @@ def evaluate_model(
         baselines=baselines,
         by=by,
         progress=progress,
+        advice=LEARN_OTHERWISE if isinstance(own, ScoredClassification) else TRAIN_LONGER,
     )
 
 

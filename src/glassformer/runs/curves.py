@@ -163,7 +163,9 @@ class TrainingCurves(Display):
 
     def tables(self) -> list[Table]:
         """The final metrics of each run, and the steps that were not applied."""
-        headings, rows = metrics_table(self.runs)
+        headings, rows = metrics_table([run for run in self.runs if not run.stepless])
+        if not rows:
+            return []
         if len(rows) <= MAX_RUN_COLUMNS:  # a dozen metrics side by side are wider than a screen: a run a column
             headings, *rows = map(list, zip(headings, *rows, strict=True))
         return [Table(headings, rows, "Metrics"), *_skipped_steps(self.runs)]
@@ -198,8 +200,11 @@ class RunSettings(Display):
 
 
 def subtitle(runs: Sequence[RunHistory]) -> str:
-    """How many steps runs have, and how long these took, as on top of a page."""
+    """How many steps runs have, and how long these took, as on top of a page; empty where none has steps."""
     alone = "excluding validation and checkpoints"
+    runs = [run for run in runs if not run.stepless]
+    if not runs:
+        return ""
     if len(runs) > MAX_NAMED_RUNS:
         return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}, {alone}"
     ends = ("" if run.ended else f", {run.state}" for run in runs)

@@ -20,7 +20,7 @@ import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.files import as_path
-from glassformer.runs.digest import CURVES, STEPS, Blocks, Digest, read_digest
+from glassformer.runs.digest import CURVES, NO_BLOCKS, STEPS, Blocks, Digest, read_digest
 from glassformer.runs.event_files import read_events
 from glassformer.runs.folder import (
     EVENTS,
@@ -29,6 +29,7 @@ from glassformer.runs.folder import (
     iterate_runs,
     log_of,
     stored_config,
+    without_steps,
 )
 from glassformer.runs.state import RunState, run_state
 from glassformer.runs.wandb_files import read_wandb
@@ -75,6 +76,11 @@ class RunHistory:
     def last(self) -> int:
         """The last step; 0 before the first."""
         return int(self.steps["step"][-1]) if len(self.steps["step"]) else 0
+
+    @property
+    def stepless(self) -> bool:
+        """Whether it has ended without a step, as a method of few labels does: there are no curves."""
+        return self.ended and not self.last
 
     @property
     def tokens(self) -> int:
@@ -150,7 +156,7 @@ class RunHistory:
 
 
 def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, Any] | None = None) -> RunHistory:
-    """Read the log of a run.
+    """Read the log of a run; that of a method of few labels, which has none, is empty.
 
     Args:
         folder: of a run, or a log in it
@@ -158,7 +164,10 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         config: the effective configuration, where it is known; None = it is read from the folder
     Raises: DataError: there is no log, or it is damaged.
     """
-    given, path = as_path(folder, "folder"), log_of(folder)
+    given = as_path(folder, "folder")
+    if without_steps(given):
+        return _without_steps(given, name, config)
+    path = log_of(folder)
     digest = _digest(path)
     own = path.suffix == ".jsonl"
     options: dict[str, Any] = {}
@@ -202,6 +211,23 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
     )
 
 
+def _without_steps(folder: Path, name: str | None, config: Mapping[str, Any] | None) -> RunHistory:
+    """The history of a method of few labels, which has ended where its configuration is there."""
+    return RunHistory(
+        name=name or folder.resolve().name,
+        options=dict(config or stored_config(folder)),
+        steps={"step": NO_BLOCKS.step, **{x: NO_BLOCKS.last[:, i] for i, x in enumerate(STEPS)}},
+        blocks=NO_BLOCKS,
+        first={},
+        validation={},
+        best=None,
+        skipped=[],
+        checkpoints=[],
+        ended=True,
+        state=RunState("ended"),
+    )
+
+
 def _digest(log: Path) -> Digest:
     """The digest of a log, by its name. Raises: DataError: it is damaged."""
     if log.name.startswith(EVENTS):
@@ -216,10 +242,15 @@ def read_runs(folders: Sequence[str | Path]) -> list[RunHistory]:
 
     Args:
         folders: of runs, or folders with runs in them; or logs
-    Raises: DataError: a folder holds no run.
+    Raises: DataError: a folder holds no run, or one without curves.
     """
     runs: dict[str, RunHistory] = {}
     for folder in chain.from_iterable(map(_runs_in, folders)):
+        if without_steps(as_path(folder, "folder")):
+            raise DataError(
+                f"{folder}: was learned by a method of few labels, without steps, so it has no curves; see its report "
+                "with `glassformer look`"
+            )
         run = read_run(folder)
         names = chain([run.name], (f"{run.name} ({number})" for number in count(2)))
         name = next(name for name in names if name not in runs)
@@ -228,9 +259,11 @@ def read_runs(folders: Sequence[str | Path]) -> list[RunHistory]:
 
 
 def _runs_in(folder: str | Path) -> list[str | Path]:
-    """A run itself, or those in a folder, by their paths; what holds none is for `read_run` to refuse."""
+    """A run itself, or those with curves in a folder, by their paths; what holds none is for `read_run` to refuse."""
     path = as_path(folder, "folder")
-    return (sorted(iterate_runs(path)) if path.is_dir() else None) or [folder]
+    return ([run for run in sorted(iterate_runs(path)) if not without_steps(run)] if path.is_dir() else None) or [
+        folder
+    ]
 
 
 def _by_metric(validations: Mapping[int, Mapping[str, float]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

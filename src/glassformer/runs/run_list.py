@@ -27,7 +27,7 @@ from glassformer.reports.charts import SavedModel, Series, SeriesLine
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, clock, number, shown_text
 from glassformer.runs.curves import CurveLine, charts, flat_settings, main_metric
-from glassformer.runs.folder import CONFIG, EVENTS, iterate_runs, log_kind, run_log
+from glassformer.runs.folder import CONFIG, EVENTS, event_log_path, iterate_runs, log_kind, run_log
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.state import LOCK, state_stamp
 from glassformer.tasks.metrics.metric import Interval, greater_is_better
@@ -66,6 +66,7 @@ class ListedRun:
     task, data: what it learns, from which rows
     steps, planned, seconds: how far it is, and how long its steps took
     metrics: its best validation, with intervals where these rows were evaluated; `loss` is that of validation
+    metric: by which its best model was chosen; of a run without steps, the first of its report
     training_loss: smoothed, the last
     settings: by their keys in the configuration
     """
@@ -82,6 +83,7 @@ class ListedRun:
     planned: int | None = None
     seconds: float = 0.0
     metrics: dict[str, Interval] = field(default_factory=dict)
+    metric: str | None = None
     training_loss: float | None = None
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -142,7 +144,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
             runs.append(_listed(name, path, histories))
             if progress is not None:
                 progress(done, len(paths))
-        chosen = Counter(metric for run in histories.values() if (metric := main_metric(run)) is not None)
+        chosen = Counter(run.metric for run in runs if run.metric is not None)
         metric = chosen.most_common(1)[0][0] if chosen else None
         higher = metric is not None and greater_is_better(metric)
         ranked = _ranked(runs, metric, higher)
@@ -235,7 +237,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
                 *(getattr(run, name) or "–" for name in shown),
                 *(_cell(run.metrics.get(name)) for name in metrics),
                 "–" if run.training_loss is None else number(run.training_loss),
-                f"{run.steps:,}" if run.planned in (None, run.steps) else f"{run.steps:,} of {run.planned:,}",
+                _steps(run),
                 clock(run.seconds) if run.steps else "–",
                 *(run.settings.get(name, "–") for name in differ[:MAX_SETTINGS]),
             ]
@@ -321,22 +323,23 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
             problem = problem.removeprefix(f"{file}: ")
         shown = f"unreadable: {problem}"
         return ListedRun(name=name, state="unreadable", shown_state=shown, log=log_kind(log), problem=problem)
-    assert log is not None
     histories[name] = run
+    metrics, metric = _metrics(run, path)
     settings = dict(flat_settings(run.options))
     loss = float(run.smoothed("loss")[-1]) if run.last else math.nan
     return ListedRun(
         name=name,
         state=run.state.name,
         shown_state=str(run.state),
-        log=log_kind(log),
+        log=log_kind(log or event_log_path(path)),
         started=run.started,
         task=settings.get("task", ""),
         data=settings.get("data.train", ""),
         steps=run.last,
         planned=run.planned,
         seconds=run.seconds,
-        metrics=_metrics(run, path),
+        metrics=metrics,
+        metric=metric,
         training_loss=loss if math.isfinite(loss) else None,
         settings=settings,
     )
@@ -348,15 +351,22 @@ def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:
     return SeriesLine(run.name, x, y, group=run.name, markers=points, best=run.best if points else None)
 
 
-def _metrics(run: RunHistory, path: Path) -> dict[str, Interval]:
-    """The metrics of the best validation, with the intervals that an evaluation of its rows has."""
+def _metrics(run: RunHistory, path: Path) -> tuple[dict[str, Interval], str | None]:
+    """The metrics of the best validation, with the intervals that an evaluation of its rows has; and the main one.
+
+    A run without steps has no validation: its metrics are those of the evaluation.
+    """
     metrics = {name: Interval(value) for name, value in run.best_metrics().items()}
+    main = main_metric(run)
     with suppress(DataError, ConfigError):  # of another version, or damaged: then there are no intervals
-        reported = read_json_object(path / REPORT, DataError, optional=True).get("metrics")
+        report = read_json_object(path / REPORT, DataError, optional=True)
+        reported = report.get("metrics")
         for name, each in reported.items() if isinstance(reported, dict) else ():
-            if name in metrics and isinstance(each, dict):
+            if (name in metrics or run.stepless) and isinstance(each, dict):
                 metrics[name] = parse(Interval, nan_from_null(each))
-    return metrics
+        if main is None and report.get("metric") in metrics:
+            main = str(report["metric"])
+    return metrics, main
 
 
 def _ranked(runs: Sequence[ListedRun], metric: str | None, higher: bool) -> list[ListedRun]:
@@ -374,6 +384,13 @@ def _value(run: ListedRun, metric: str | None) -> Interval | None:
     if metric is not None:
         return run.value(metric)
     return None if run.training_loss is None else Interval(run.training_loss)
+
+
+def _steps(run: ListedRun) -> str:
+    """`600`, or `200 of 600`; of a method without steps `–`."""
+    if run.planned is None and not run.steps:
+        return "–"
+    return f"{run.steps:,}" if run.planned in (None, run.steps) else f"{run.steps:,} of {run.planned:,}"
 
 
 def _date(seconds: float | None) -> str:

@@ -130,9 +130,10 @@ def _effective(config: RunConfig, method: Method[Any], *, skips: bool) -> RunCon
 
 
 def method_commands(config: RunConfig, *, evaluated: bool) -> list[str]:
-    """Commands to continue with: the answers for rows without labels, and the errors."""
+    """Commands to continue with: the answers for rows without labels, the errors, and the page of the run."""
     assert config.method is not None
-    commands, run = [f"glassformer errors {shlex.quote(config.output)}"] if evaluated else [], Path(config.output)
+    run = Path(config.output)
+    commands = [f"glassformer {name} {shlex.quote(config.output)}" for name in ("errors", "look")] if evaluated else []
     if config.data.format.keys() <= {"on_bad_rows"}:  # else options of reading would have to be written too
         file = config.data.root / [*as_list(config.method.unlabelled), *as_list(config.data.train)][0]
         roles = [f"{role}={name}" for role, name in config.data.columns.items() if role != "label"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from glassformer.errors import DataError
 from glassformer.evaluation.run_page import FolderPages
 from glassformer.explorer.report_server import ReportServer
 from glassformer.reports.page import report_page, write_page
@@ -189,6 +190,21 @@ def test_what_goes_wrong_is_said_and_can_be_tried_again(tab: Tabs, folder: Path)
         server.close()
         page.get_by_role("button", name="Try again").click()
         page.wait_for_selector("text=The program that serves this page has ended")
+
+
+def test_a_run_that_is_gone_is_said_with_its_path_as_it_is_and_a_way_back(tab: Tabs, folder: Path) -> None:
+    def pages(path: str) -> list[Display]:
+        if path:
+            raise DataError("runs/nb: holds no run")
+        return [RunList.read(folder, address="/run/")]
+
+    with ReportServer(pages) as server:
+        page = tab(expect="400|Failed to load").page
+        page.goto(f"{server.address}run/nb{server.url.removeprefix(server.address)}")
+        page.wait_for_selector("[role=alert]")
+        assert page.inner_text("[role=alert]") == "runs/nb: holds no run."
+        page.get_by_role("link", name="All runs").click()
+        page.wait_for_selector(".browse tbody tr")
 
 
 def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, tmp_path: Path, check: Check) -> None:

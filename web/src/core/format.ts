@@ -26,8 +26,8 @@ export function percent(p: number): string {
   return `${x >= 9.95 ? x.toFixed(0) : x.toFixed(x >= 0.095 ? 1 : 2)}%`;
 }
 
-/** A message as a sentence. */
-export const sentence = (text: string): string => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;
+/** A message as a sentence; a path or a name that it begins with, such as `runs/mood:`, stays as it is. */
+export const sentence = (text: string): string => `${/^\S*(?:[/\\._]|:\s)/.test(text) ? text : capital(text)}${/[.!?…]$/.test(text) ? "" : "."}`;
 
 /** A whole number with commas between thousands: 22,713,216. */
 export function count(n: number): string {

@@ -41,12 +41,13 @@ function say(finding: string, role: string): void {
 function draw(page: ServedPage): void {
   command = page.command;
   show(page);
-  if (location.pathname.startsWith("/run/")) linkBack();
+  linkBack();
   document.title = page.title || "Glassformer";
 }
 
-/** The page of a run of a folder: its logo, and words next to it, lead to the list. */
+/** On the page of a run of a folder, the logo and words next to it lead to the list. */
 function linkBack(): void {
+  if (!location.pathname.startsWith("/run/")) return;
   const up = document.createElement("a"), logo = place.querySelector(".brand > *")!;
   up.href = "/";
   up.className = "up";
@@ -57,6 +58,7 @@ function linkBack(): void {
 /** Say why there are no reports; again: another attempt may find some. */
 function fail(message: string, again: boolean): void {
   say(sentence(message), "alert");
+  linkBack();
   if (again) place.querySelector("main")!.append(element(<button onClick={() => void begin()}>Try again</button>));
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, count, number, percent, plural, rank, visible } from "../../src/core/format";
+import { bytes, count, number, percent, plural, rank, sentence, visible } from "../../src/core/format";
 
 test("a number keeps its significant digits and a real minus sign", () => {
   assert.equal(number(0.410712), "0.4107");
@@ -11,6 +11,11 @@ test("a number keeps its significant digits and a real minus sign", () => {
   assert.equal(number(0), "0");
   assert.equal(number(-Infinity), "\u2212∞");
   assert.equal(number(0.9, 2), "0.90");
+});
+
+test("a sentence begins with a capital letter, and a path or a name as it is", () => {
+  assert.equal(sentence("there is no such run"), "There is no such run.");
+  for (const message of ["runs/nb: holds no run.", "mood: has no run “x”.", "journal.jsonl is missing."]) assert.equal(sentence(message), message);
 });
 
 test("a share is a percentage, and never a zero that is none", () => {
