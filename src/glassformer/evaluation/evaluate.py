@@ -111,6 +111,8 @@ def evaluate(
         metrics = metrics_of(task, predictions)
     with _user_warnings() as baseline_messages:
         results = _baseline_results(task, train, predictions, metrics, resamples, shown) if baselines else {}
+    others = [f"baselines: {message}" for message in baseline_messages]
+    own = [*metrics.notes(), *task.notes(predictions), *beaten_by(results, task.METRIC, advice)]
     report = EvaluationReport(
         task=task_name,
         name=name,
@@ -122,13 +124,7 @@ def evaluate(
         baselines=results,
         classes=metrics.report(),
         groups=None if by is None else metrics_by_group(task, predictions, by, names, resamples, shown=shown),
-        notes=[
-            *messages,
-            *(f"baselines: {message}" for message in baseline_messages),
-            *metrics.notes(),
-            *task.notes(predictions),
-            *beaten_by(results, task.METRIC, advice),
-        ],
+        notes=[*messages, *others, *own],
         seed=seed,
         seconds=seconds,
         environment=describe_environment(task.model.device),
