@@ -207,6 +207,38 @@ def test_a_run_that_is_gone_is_said_with_its_path_as_it_is_and_a_way_back(tab: T
         page.wait_for_selector(".browse tbody tr")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_saved_picture_is_the_table_alone_with_its_frame_around_all_of_it(
+    tab: Tabs, page_file: Path, width: int
+) -> None:
+    page = opened(tab(viewport={"width": width, "height": 844}, accept_downloads=True), page_file.as_uri())
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Runs: save as a drawing").click()
+    drawing = Path(download.value.path()).read_text("utf-8")
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", drawing)
+    assert {"run", "sweep-1/run-1", "training.rate", "training.seed"} <= set(texts)
+    assert not [text for text in texts if re.search("^on$|Group by|Clear|selected|nothing|^Find", text)]
+    ends = [float(x) + float(long) for x, long in re.findall(r'<text x="([\d.-]+)"[^>]*textLength="([\d.]+)"', drawing)]
+    [(x, wide), *_] = re.findall(r'<rect x="([\d.]+)"[^>]* width="([\d.]+)"[^>]*fill="none"', drawing)
+    size = re.search(r'<svg[^>]* width="([\d.]+)"', drawing)
+    assert size is not None and max(ends) < float(x) + float(wide) <= float(size[1]) + 1
+    assert page.locator(".browse-bar").is_visible() and fits(page, "after saving") is None
+
+
+def test_a_saved_picture_of_rows_has_no_filters(tab: Tabs, tmp_path: Path) -> None:
+    records = classified()
+    rows = [{"text": record.row["text"], "label": record.label} for record in records]
+    run = write_run(tmp_path / "mood", "classify", rows, records, ["anger", "joy", "love"])
+    with EventLog(event_log_path(run)) as log:
+        log.write("begin", steps=10, options={})
+    page = tab(accept_downloads=True).page
+    page.goto(write_page(tmp_path / "run.html", report_page(*FolderPages(run).pages("run/run"))).as_uri())
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Rows: save as a drawing").click()
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", Path(saved.value.path()).read_text("utf-8"))
+    assert len(texts) > 20 and not {"Order", "True", "Predicted", "Answers", "Find", "any", "Reset"} & set(texts)
+
+
 def test_what_is_new_appears_and_nothing_is_lost_in_two_tabs_at_once(tab: Tabs, tmp_path: Path, check: Check) -> None:
     """A run in the making, a new one, a server that goes away: selection, words, order, scroll and focus stay."""
     folder = tmp_path / "runs"

@@ -10,6 +10,17 @@ export function csv(rows: Cell[][]): string {
   return rows.map((row) => `${row.map(field).join(",")}\r\n`).join("");
 }
 
+/** Names of columns, no two the same: the second `f1` is `f1 (2)`. */
+export function distinct(names: string[]): string[] {
+  const known = new Set<string>();
+  return names.map((name) => {
+    let own = name;
+    for (let n = 2; known.has(own); n++) own = `${name} (${n})`;
+    known.add(own);
+    return own;
+  });
+}
+
 function field(cell: Cell): string {
   if (typeof cell === "number") return String(cell);
   const safe = cell.replace(FORMULA, "$1'");

@@ -7,7 +7,7 @@
  */
 
 import { download } from "../core/browser";
-import { csv } from "../core/csv";
+import { csv, distinct } from "../core/csv";
 import { inLight } from "../core/theme-choice";
 import { element } from "./dom";
 import "./save.css";
@@ -161,14 +161,20 @@ const saves: MakeSaves = (title, rows, vector) => {
     const card = group.closest<HTMLElement>(".card, .browser")!;
     card.classList.add("saving");
     card.dispatchEvent(new Event("saving"));
+    const beyond = Math.max(0, ...[...card.querySelectorAll(".sheet")].map((sheet) => sheet.scrollWidth - sheet.clientWidth));
+    if (beyond > 0) card.style.minWidth = `${card.offsetWidth + beyond}px`; // its frame is around all of a table that scrolls
     const drawing = inLight(() => drawingOf(card, vector));
+    card.style.minWidth = "";
     card.classList.remove("saving");
     card.dispatchEvent(new Event("saved"));
     return drawing;
   };
   const svg = () => download(named("svg"), new Blob([new XMLSerializer().serializeToString(draw())], { type: "image/svg+xml" }));
   const png = async () => download(named("png"), await pictureOf(draw()));
-  const sheet = () => download(named("csv"), new Blob([csv(rows())], { type: "text/csv" }));
+  const sheet = () => {
+    const [headings, ...cells] = rows();
+    download(named("csv"), new Blob([csv([distinct(headings.map(String)), ...cells])], { type: "text/csv" }));
+  };
   const button = (name: string, words: string, act: () => unknown) => <button type="button" title={words} aria-label={`${title}: ${words}`} onClick={() => void act()}>{name}</button>;
   const group: HTMLElement = element(
     <span class="saves" data-title={title}>

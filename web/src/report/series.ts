@@ -199,12 +199,13 @@ class Chart {
   private sheet(): (string | number)[][] {
     const { from, to } = this.state, lines = this.shown;
     const steps = [...new Set(lines.flatMap(({ x }) => x))].filter((x) => x >= from && x <= to).sort((a, b) => a - b);
-    const wide = ({ name, low, high }: LineData) => (low && high ? [name, `${name} low`, `${name} high`] : [name]);
+    const nameOf = ({ name, faint }: LineData) => (faint && lines.some((line) => line.name === name && !line.faint) ? `${name}, not smoothed` : name);
+    const wide = (line: LineData, { low, high } = line, name = nameOf(line)) => (low && high ? [name, `${name} low`, `${name} high`] : [name]);
     const cells = ({ x, y, low, high }: LineData, at: number) => {
       const i = nearest(x, at), there = x[i] === at;
       return (low && high ? [y, low, high] : [y]).map((values) => (there ? values[i] ?? "" : ""));
     };
-    return [[this.data.x_label || "x", ...lines.flatMap(wide)], ...steps.map((at) => [at, ...lines.flatMap((line) => cells(line, at))])];
+    return [[this.data.x_label || "x", ...lines.flatMap((line) => wide(line))], ...steps.map((at) => [at, ...lines.flatMap((line) => cells(line, at))])];
   }
 
   /** Where a point of the data is in the chart, in pixels. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { groupTitle, grouped, matching, readState, toggled, writtenState } from "../../src/report/browse";
+import { plainRows } from "../../src/report/table";
 import type { Browsing } from "../../src/report/browse";
 import type { Cell, TableData } from "../../src/report/types";
 
@@ -51,6 +52,19 @@ test("groups are in the order of their values, with the mean of their rows", () 
   assert.equal(groupTitle(RUNS, 1, "ended", [0, 1, 3]), "state ended · 3 rows · f1: mean 0.7, from 0.5 to 0.9");
   assert.equal(groupTitle(RUNS, 3, "", [2]), "training.rate – · 1 row");
   assert.deepEqual(grouped(RUNS, [1, 0], null), [{ value: "", rows: [1, 0] }]);
+});
+
+test("a spreadsheet has numbers as such, times in seconds, and nothing where there is no number", () => {
+  const interval = { text: "0.7 [0.6, 0.8]", value: 0.7, low: 0.6, high: "NaN", signed: false };
+  const runs = { ...table([["1,000", "10,826", "0:22", "null", interval], ["b", "–", "–", "adamw", "–"], ["c", "200 of 10,826", "1:00:01", "\u22121.5", "–"]]), headings: ["run", "steps", "time", "rate", "f1"], left: 1 };
+  assert.deepEqual(plainRows(runs), [
+    ["run", "steps", "time in seconds", "rate", "f1", "f1 low", "f1 high"],
+    ["1,000", 10826, 22, "", 0.7, 0.6, ""],
+    ["b", "", "", "adamw", "", "", ""],
+    ["c", "200 of 10826", 3601, -1.5, "", "", ""],
+  ]);
+  const turned = { ...table([["steps", "600"], ["time of steps", "0:22"]]), headings: ["run", "mood"], left: 1 };
+  assert.deepEqual(plainRows(turned), [["run", "mood"], ["steps", 600], ["time of steps in seconds", 22]]);
 });
 
 test("a row that is selected keeps its colour, and a place that is free is taken again", () => {
