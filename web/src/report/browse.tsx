@@ -9,7 +9,7 @@ import "./browse.css";
 import { setFragment } from "../core/browser";
 import { element, fill } from "./dom";
 import { number } from "./scales";
-import { Heading, Row, numberOf, plainRows, scaleOf, sorted, textOf } from "./table";
+import { Heading, Row, numberOf, scaleOf, sorted, textOf } from "./table";
 import type { Sorting } from "./table";
 import type { Picked, SeriesData, TableData } from "./types";
 
@@ -224,7 +224,7 @@ function tableCard(table: TableData, drawable: Set<string>, show: (picked: Picke
     else change({ sort: before.down ? { column, down: false } : null });
   }
 
-  const save = globalThis.glassformerSaves!(table.caption, () => plainRows({ ...table, rows: order.map((i) => table.rows[i]) })) as never;
+  const save = globalThis.glassformerSaves!(table.caption, () => ({ ...table, rows: order.map((i) => table.rows[i]) })) as never;
   const follow = () => ((state = read()), draw());
   addEventListener("hashchange", follow);
   document.addEventListener("gone", () => removeEventListener("hashchange", follow), { once: true });

@@ -11,6 +11,7 @@ import { csv, distinct } from "../core/csv";
 import { inLight } from "../core/theme-choice";
 import { element } from "./dom";
 import "./save.css";
+import { plainRows } from "./spreadsheet";
 import type { MakeSaves } from "./types";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
@@ -172,7 +173,7 @@ const saves: MakeSaves = (title, rows, vector) => {
   const svg = () => download(named("svg"), new Blob([new XMLSerializer().serializeToString(draw())], { type: "image/svg+xml" }));
   const png = async () => download(named("png"), await pictureOf(draw()));
   const sheet = () => {
-    const [headings, ...cells] = rows();
+    const given = rows(), [headings, ...cells] = Array.isArray(given) ? given : plainRows(given);
     download(named("csv"), new Blob([csv([distinct(headings.map(String)), ...cells])], { type: "text/csv" }));
   };
   const button = (name: string, words: string, act: () => unknown) => <button type="button" title={words} aria-label={`${title}: ${words}`} onClick={() => void act()}>{name}</button>;

@@ -5,7 +5,6 @@
 
 import { element } from "./dom";
 import { finite, number, padded, ticks, withRoom } from "./scales";
-import { plainRows } from "./table";
 import "./trade-off.css";
 import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeOffData } from "./types";
 
@@ -122,7 +121,7 @@ const draw: DrawTradeOff = (data, Grid) => {
     <figure class="card trade-off">
       <figcaption class="card-head">
         <h2>{data.title}</h2>
-        {globalThis.glassformerSaves!(data.title, () => plainRows(tableOf(data))) as never}
+        {globalThis.glassformerSaves!(data.title, () => tableOf(data)) as never}
       </figcaption>
       {shown.length > 0 && (
         <ul class="trade-off-groups">

@@ -265,7 +265,7 @@ export interface Live {
 export type DrawReport = (place: HTMLElement, page: PackedPage) => void;
 
 /** The buttons that save a card as PNG, SVG and CSV; vector: what is on its canvas, as elements of an SVG in its pixels. */
-export type MakeSaves = (title: string, rows: () => (string | number)[][], vector?: () => string) => HTMLElement;
+export type MakeSaves = (title: string, rows: () => TableData | (string | number)[][], vector?: () => string) => HTMLElement;
 
 declare global {
   var glassformerReport: DrawReport | undefined;

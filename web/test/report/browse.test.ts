@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { groupTitle, grouped, matching, readState, toggled, writtenState } from "../../src/report/browse";
-import { plainRows } from "../../src/report/table";
+import { plainRows } from "../../src/report/spreadsheet";
 import type { Browsing } from "../../src/report/browse";
 import type { Cell, TableData } from "../../src/report/types";
 
