@@ -182,6 +182,13 @@ def test_settings_that_differ_are_columns(tmp_path: Path) -> None:
     assert table.note == "4 more settings differ; the page of a run has all."
 
 
+def test_a_setting_that_says_nothing_is_no_column(tmp_path: Path) -> None:
+    make_run(tmp_path / "one", learning_rate=1e-4, warmup=None, callbacks={}, layers=[])
+    make_run(tmp_path / "other", learning_rate=1e-3)
+    table, *_ = RunList.read(tmp_path).tables()
+    assert [name for name in table.headings if name.startswith("training.")] == ["training.learning_rate"]
+
+
 def test_curves_are_of_one_group_a_run_and_share_their_points(tmp_path: Path) -> None:
     for i in range(3):
         make_run(tmp_path / f"run-{i}", losses=[1.0 / step for step in range(1, 1001)])

@@ -44,6 +44,8 @@ SEED = "training.seed"
 MAX_NAME = 200
 OWN_SETTINGS = ("output", "task", "data.train")
 """Settings that each run has for itself, or that are columns anyway."""
+UNSET = ("null", "{}", "[]")
+"""Texts of settings that say nothing."""
 COLUMNS = ("log", "task", "data")
 """Of the table, where runs differ in them."""
 Difference = Callable[[Path, Path, str], Interval | None]
@@ -325,7 +327,7 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
         return ListedRun(name=name, state="unreadable", shown_state=shown, log=log_kind(log), problem=problem)
     histories[name] = run
     metrics, metric = _metrics(run, path)
-    settings = dict(flat_settings(run.options))
+    settings = {name: text for name, text in flat_settings(run.options) if text not in UNSET}
     loss = float(run.smoothed("loss")[-1]) if run.last else math.nan
     return ListedRun(
         name=name,

@@ -12,6 +12,7 @@ const LONG = 2_000;
 const SHORT = 40;
 const TICKS = 4;
 /** Characters of a word that is never broken: its column is as wide. */
+const NUMBER = 16; // letters of the longest number: more are words, such as the name of a model
 const WORD = 24;
 /** The longest interval is to take this share of a scale, for which baselines far away are left out of it. */
 const VISIBLE = 0.06;
@@ -229,7 +230,7 @@ export function Row({ table, i, scales, signed }: { table: TableData; i: number;
     if (column === 0) return <th scope="row" class={long || undefined}>{table.chooses && globalThis.glassformerRows ? <Chooser table={table} text={textOf(cell)} /> : text}</th>;
     const command = column === table.headings.length - 1 && table.commands?.[i];
     return (
-      <td class={column < table.left ? `is-text${long}` : undefined} style={shade(table, i, column, signed)}>
+      <td class={column < table.left ? `is-text${long}` : textOf(cell).length > NUMBER ? "is-wide" : undefined} style={shade(table, i, column, signed)}>
         {text}
         {command && <Command line={command} />}
       </td>
