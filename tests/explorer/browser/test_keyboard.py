@@ -92,11 +92,11 @@ def test_from_load_to_a_pin_and_back(tab: Tabs, served: Look) -> None:
     press("]")
     press("]")
     press("[")
-    assert one.state["l"] == "3"
+    one.until("new URLSearchParams(location.hash.slice(1)).get('l') === x", "3")
     press(".")
     press(".")
     press(",")
-    assert one.state["h"] == "2"
+    one.until("new URLSearchParams(location.hash.slice(1)).get('h') === x", "2")
     press("1")
     one.wait_for_view("model")
     press(",")

@@ -132,7 +132,7 @@ def test_languages_of_transcripts() -> None:
     ukrainian = TextLanguageFilter("Ukrainian", 0.1)
     assert ukrainian.language == "uk" and ukrainian.problem(UKRAINIAN) is None
     assert ukrainian.problem("so") is None  # too short to tell
-    assert ukrainian.problem(RUSSIAN) == ("not written in 'uk'", "ru 99%, uk 0%")
+    assert ukrainian.problem(RUSSIAN) == ("not written in 'uk'", "ru 99%, uk <1%")
     with pytest.raises(ConfigError, match=r"the languages of transcripts are .*; got 'klingon'"):
         TextLanguageFilter("klingon", 0.1)
 
