@@ -283,10 +283,11 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
         ('{"event": "step", "step": 1, "loss": [2]}', "line 1 is no step of a run"),
         ('{"event": "validation", "step": 1, "metrics": 3}', "line 1 is no validation of a run"),
         ("{", "line 1 is invalid JSON"),
+        ('{"event": "\udcff"}', "line 1 is no text, so the log is damaged; delete that line"),
     ],
 )
 def test_a_damaged_log_is_named(tmp_path: Path, line: str, said: str) -> None:
-    event_log_path(tmp_path).write_text(line + "\n")
+    event_log_path(tmp_path).write_bytes((line + "\n").encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=said):
         read_run(tmp_path)
 

@@ -360,6 +360,8 @@ def _records(lines: list[bytes], before: int, path: Path) -> list[dict[str, Any]
 def _record(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
+    except UnicodeDecodeError:
+        raise DataError(f"{where} is no text, so the log is damaged; delete that line") from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"{where} is invalid JSON, so the log is damaged: {problem}; delete that line") from None
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
