@@ -63,18 +63,16 @@ def lesson(
         from glassformer.explorer import Look
         from glassformer.explorer.look import InitialView
         from glassformer.explorer.session_runs import SessionRuns
-        from glassformer.explorer.tour import tell
+        from glassformer.explorer.tour import played
         from glassformer.model import load
 
         own = {} if planned.task is None else {"task": planned.task}
         loaded = load(address, **{**own, **given(loading)})
         factory = replace(loaded.session_factory(truncation=truncate), lesson=planned)
     with Look(SessionRuns(factory), whole_texts(texts, loaded), InitialView(tour=1)) as look:
-        played = tell(
-            look.session, factory.facts, planned, compare=factory.explain_similarity
-        )  # early: before an address
+        run = played(look.session, factory)  # early: an error of a step before an address
         if json:
-            show(played, json, indent=None)
+            show(run, json, indent=None)
         elif serving.html is not None:
             write(look, serving.html)
         else:

@@ -598,7 +598,7 @@ class PassFacts:
         return torch.stack([self._session.states(layer, stream)[at].float() for layer in layers])
 
     def in_block(self, tap: str) -> bool:
-        # Whether it is one of `block_taps`; the pass runs for one that the block may have, and may leave out (`cross`).
+        """Whether it is one of `block_taps`. A pass tells of one that the block may leave out, such as `cross`."""
         return tap in self._block_names and tap in self.block_taps
 
     @cached_property

@@ -31,7 +31,7 @@ from glassformer.explorer.standalone_page import (
     page_around,
 )
 from glassformer.explorer.still import of_generation, of_head, of_view
-from glassformer.explorer.tour import tell
+from glassformer.explorer.tour import played
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.session import Session
@@ -66,9 +66,7 @@ def look(
         factory, texts, start = _with_lesson(factory, texts, start, lesson)
     page = Look(SessionRuns(factory), _text_list(texts), start, lesson=None if lesson is None else str(lesson))
     if lesson is not None:
-        tell(
-            page.session, factory.facts, factory.lesson, compare=factory.explain_similarity
-        )  # an error of a step is early
+        played(page.session, factory)  # an error of a step is early
     if html is not None:
         with page:
             page.save(html)

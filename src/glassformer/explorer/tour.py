@@ -36,6 +36,7 @@ from glassformer.reports.table import Table, bar, natural
 
 if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene
+    from glassformer.explorer.session_runs import SessionFactory
 
 FIRST = 4
 """Numbers of a tensor that are listed next to its shape."""
@@ -119,8 +120,12 @@ class LessonRun(Report, kind="lesson"):
 
 def tour(scene: Scene) -> LessonRun:
     """The lesson of the page on the pass that it shows; without one, the shipped tour."""
-    factory = scene.runs.factory
-    return tell(scene.session, scene.runs.facts, factory.lesson, compare=factory.explain_similarity)
+    return played(scene.session, scene.runs.factory)
+
+
+def played(session: Session, factory: SessionFactory) -> LessonRun:
+    """The lesson of a factory on a pass that it made. Raises: DataError: as `tell`."""
+    return tell(session, factory.facts, factory.lesson, compare=factory.explain_similarity)
 
 
 def tell(

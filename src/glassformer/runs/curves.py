@@ -112,8 +112,7 @@ class TrainingCurves(Display):
 
     def charts(self) -> list[Series]:
         """The charts, the most important first; no more than a page has room for."""
-        series = [self._series(chart) for chart in self._all_charts[:MAX_CHARTS]]
-        return [replace(chart, saved=self.saved) for chart in series[:1]] + series[1:]
+        return leading_to([self._series(chart) for chart in self._all_charts[:MAX_CHARTS]], self.saved)
 
     @property
     def _points(self) -> int:
@@ -355,6 +354,11 @@ class CurveChart:
     name: str
     title: str
     lines: list[CurveLine]
+
+
+def leading_to(series: Sequence[Series], saved: Sequence[SavedModel]) -> list[Series]:
+    """Charts of one x axis that know the models to whose rows a click leads: the first has them, for all."""
+    return [*(replace(chart, saved=saved) for chart in series[:1]), *series[1:]]
 
 
 def charts(runs: Sequence[RunHistory], points: int, names: Sequence[str] | None = None) -> list[CurveChart]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,7 +26,7 @@ from glassformer.files.schema import parse
 from glassformer.reports.charts import SavedModel, Series, SeriesLine
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, clock, number, shown_text
-from glassformer.runs.curves import CurveLine, charts, flat_settings, main_metric
+from glassformer.runs.curves import CurveLine, charts, flat_settings, leading_to, main_metric
 from glassformer.runs.folder import CONFIG, EVENTS, event_log_path, iterate_runs, log_kind, run_log
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.state import LOCK, state_stamp
@@ -206,21 +206,21 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         assert other is not None
         return f"{highest}; {_distance(value, other, following, best, self.apart)}."
 
-    def charts(self) -> Iterator[Series]:
+    def charts(self) -> list[Series]:
         """The metric and the training loss of each run: a page draws those of the runs that are selected."""
         runs = [self.histories[run.name] for run in self.runs if run.name in self.histories]
         points = max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(2 * len(runs), 1)), MIN_POINTS_PER_LINE)
         of = {chart.name: chart.lines for chart in charts(runs, points, [self.metric or "loss", "loss"])}
-        saved = self.saved
-        for title, lines in (
-            (f"Validation {self.metric}", [line for line in of.get(self.metric or "", ()) if line.kind == "points"]),
-            ("Training loss", [line for line in of.get("loss", ()) if line.kind == "smooth"]),
-        ):
-            if lines:
-                named = [(runs[line.run], line) for line in lines]
-                lines_of_runs = [_series_line(run, line) for run, line in named]
-                yield Series(title=title, x_label="step", lines=lines_of_runs, saved=saved)
-                saved = ()  # charts of one x axis know the models of each other
+        titled = {
+            f"Validation {self.metric}": [line for line in of.get(self.metric or "", ()) if line.kind == "points"],
+            "Training loss": [line for line in of.get("loss", ()) if line.kind == "smooth"],
+        }
+        series = [
+            Series(title=title, x_label="step", lines=[_series_line(runs[line.run], line) for line in lines])
+            for title, lines in titled.items()
+            if lines
+        ]
+        return leading_to(series, self.saved)
 
     def tables(self) -> list[Table]:
         """A run a row, the best first, with the settings that differ; then those that all have."""
