@@ -20,7 +20,7 @@ from glassformer.explorer.look import Look
 from glassformer.explorer.views import overview
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.samples import shaped, words
-from tests.explorer.browser.tab import Tab
+from tests.explorer.browser.tab import Tab, fits
 
 ALIKE = 0.8
 GROUP = ".head-kinds [role=group]"
@@ -109,4 +109,4 @@ def test_heads_are_grouped_by_the_similarity_of_their_maps(tab: Callable[..., Ta
     assert page.evaluate("document.activeElement.dataset.cell") != first.get_attribute("data-cell")
     check(page, "model")
     page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    fits(page, "heads alike at 390")
