@@ -295,7 +295,7 @@ class Look(LocalPage, InNotebook):
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
 
         Args:
-            cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, what its view needs
+            cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, the layer it opens with
             views: that the page shows, and opens with the first of them; none = all
         Raises: ConfigError: no such view, it leaves out the one that the page opens with, or nothing to compare with.
         """

@@ -115,8 +115,8 @@ def page_around(
 
 CAP_BYTES = 25_000_000
 """Maximum size of the exact layers in the file by default: compressed, in base64."""
-VIEWS_OF_A_LAYER = ("head", "matrix", "neuron")
-"""Views that compute with the exact numbers of one layer."""
+VIEWS_OF_LAYERS = frozenset(("model", "head", "matrix", "neuron"))
+"""Views for which a page holds exact numbers of layers."""
 
 MAX_LISTED_TOKENS = 256
 """Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""
@@ -149,7 +149,7 @@ class StandalonePage:
         texts: as the user gave them.
         layers: layers whose exact numbers to embed, of every attention map, whatever their size; None = by `cap_bytes`.
         cap_bytes: layers one after another, while their sum is at most this; None = all, if they are at most 25 MB, and
-            else the one alone that the view computes with: of a view of a head, or where `start` names a layer.
+            else the first alone: of its attention maps the one that the page opens with, and the others while they fit.
         first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
@@ -205,8 +205,8 @@ class StandalonePage:
             opening["view"] = self.tabs[0]
         best = next(iter(opening["findings"]), {"layer": 0, "map": self._about["maps"][0]["name"]})
         self.first = best["layer"] if first is None else first
-        self._opening_map = best["map"]
         self.start = start
+        self._opening_map = dict(parse_qsl(start)).get("map") or best["map"]
         self.generated = generated
         self.corpus, self.projections = corpus, dict(projections or {})
         self.readings = list(readings)
@@ -272,8 +272,7 @@ class StandalonePage:
             quick += self._played(has | {reading.view for reading in quick})
         if "sweep" in has:
             return quick
-        name = start.get("map") or self._opening_map
-        return [*quick, *quick_sweeps(self.session, name, wanted=view == "patch")]
+        return [*quick, *quick_sweeps(self.session, self._opening_map, wanted=view == "patch")]
 
     def _played(self, has: set[str]) -> list[Reading]:
         """The lesson, and what its steps leave out. The tour goes around views of which the page holds nothing."""
@@ -314,7 +313,8 @@ class StandalonePage:
                 f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True)
             )
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
-        layers_and_maps.sort(key=lambda pair: pair[0] != self.first)  # stable: the others stay in order
+        opening = (self.first, self._opening_map)
+        layers_and_maps.sort(key=lambda pair: (pair[0] != self.first, pair != opening))  # stable: others stay in order
         if not self._shows_layers:
             layers_and_maps = []
         for layer, name, frame in self._exact(
@@ -328,7 +328,7 @@ class StandalonePage:
         self, layers_and_maps: Sequence[tuple[int, str]], progress: Callable[[int], None]
     ) -> Iterator[tuple[int, str, str]]:
         """The exact layers that the page holds: layer, map and frame."""
-        waiting = list[tuple[int, str, str]]()  # where all of them are held, or one alone
+        waiting = list[tuple[int, str, str]]()  # where all of them are held, or the first alone
         size, whole = 0, self.layers is None and self.cap_bytes is None
         cap = CAP_BYTES if self.cap_bytes is None else self.cap_bytes
         for step, (layer, name) in enumerate(layers_and_maps):
@@ -340,7 +340,7 @@ class StandalonePage:
             frame = frame_block(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
             size += len(frame)
             if self.layers is None and size > cap:
-                waiting = [each for each in waiting if each[0] == self.first and self._computes_with_a_layer]
+                waiting = [each for each in waiting if each[0] == self.first]
                 break
             if whole:
                 waiting.append((layer, name, frame))
@@ -350,12 +350,7 @@ class StandalonePage:
 
     @property
     def _shows_layers(self) -> bool:
-        return not {"model", *VIEWS_OF_A_LAYER}.isdisjoint(self.tabs)
-
-    @property
-    def _computes_with_a_layer(self) -> bool:
-        start = dict(parse_qsl(self.start))
-        return start.get("view") in VIEWS_OF_A_LAYER or "l" in start
+        return not VIEWS_OF_LAYERS.isdisjoint(self.tabs)
 
     def _description(self) -> dict[str, Any]:
         description = dict(self._about)
