@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.reports.page import shown_label, write_page
-from glassformer.reports.table import html_table, markdown_table, text_table
+from glassformer.reports.table import IntervalCell, Table, html_table, markdown_table, text_table
 
 
 def test_numbers_of_a_text_table_stand_below_each_other() -> None:
@@ -18,6 +18,15 @@ def test_numbers_of_a_text_table_stand_below_each_other() -> None:
         "joy             0.1  1,200",
         "a longer one  −12.5      7",
     ]
+
+
+def test_columns_of_names_are_words_wherever_they_stand() -> None:
+    headings = ["run", "state", "model", "rate", "steps", "time", "f1", "stopped", "device"]
+    rows = [
+        ["a", "ended", "package:a/b", "1e-3", "−3", "0:42", IntervalCell("0.9", 0.9), "never", "–"],
+        ["b", "2 left", "–", "–", ">99.9%", "–", "–", "600", "–"],
+    ]
+    assert Table(headings, rows, left=2).words() == [0, 1, 2], "a mixed column, or an empty one, is of numbers"
 
 
 def test_labels_show_white_space_that_would_not_be_seen() -> None:

@@ -22,7 +22,7 @@ const session: Session = {
   model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", levels: null, parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, is_encoder_decoder: false },
   streams: { text: tokens },
   how_to_read: {}, glossary: {},
-  opening: { view: "model", findings: [], answer: null },
+  opening: { view: "model", findings: [], short: false, answer: null },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"] }],
 };
 const T = tokens.length;

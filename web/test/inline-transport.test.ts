@@ -17,7 +17,7 @@ const session: Session = {
     { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"] },
   ],
   how_to_read: {}, glossary: {},
-  opening: { view: "model", findings: [], answer: null },
+  opening: { view: "model", findings: [], short: false, answer: null },
   exact_layers: { self: [0] },
 };
 

@@ -22,7 +22,7 @@ from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
 from glassformer.inspect.answer import answer
 from glassformer.inspect.lookup import streams_with_table
-from glassformer.inspect.opening import explained_token
+from glassformer.inspect.opening import explained_token, short_streams
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import AttentionMap, Session
@@ -194,6 +194,7 @@ def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[
     return {
         "view": view,
         "findings": [asdict(each) for each in session.findings],
+        "short": bool(short_streams(session)),
         "answer": None if reply is None else asdict(reply),
     }
 

@@ -69,21 +69,24 @@ def findings(session: Session) -> list[HeadFinding]:
 
     Where there is cross-attention, its heads are the candidates. Deterministic: of equals, the first.
     """
-    long = {
-        name for name, tokens in session.streams.items() if sum(not token.special for token in tokens) >= MIN_TOKENS
-    }
+    short = short_streams(session)
     maps = list(session.maps.values())
     maps = [about for about in maps if about.queries != about.keys] or maps
     patterns: list[_Pattern] = []
     links: list[_Link] = []
     for about in maps:
-        if {about.queries, about.keys} <= long:
+        if not {about.queries, about.keys} & short:
             for sample in _samples(session, about):
                 patterns += _patterns(session, sample)
                 links += _links(session, sample)
     links_in_words = [_tell_link(session, link) for link in _different(links)]
     best = max(patterns, key=_Pattern.rank, default=None)
     return links_in_words if best is None or best.clarity < FAINT else [*links_in_words, _tell_pattern(session, best)]
+
+
+def short_streams(session: Session) -> set[str]:
+    """The texts of so few tokens that any head would seem to have a pattern; `findings` reads none of them."""
+    return {name for name, tokens in session.streams.items() if sum(not x.special for x in tokens) < MIN_TOKENS}
 
 
 def link_from(session: Session, query: int) -> HeadFinding | None:

@@ -356,7 +356,7 @@ def _table_data(table: Table) -> dict[str, Any]:
         "caption": _label(table.caption),
         "headings": list(map(_label, table.headings)),
         "rows": [list(map(_cell_data, row)) for row in table.rows],
-        "left": table.left,
+        "words": table.words(),
         "shades": None if table.shades is None else [_numbers(row) for row in table.shades],
         "reference": table.reference,
         "baselines": list(table.baselines),

@@ -89,6 +89,7 @@ def _scaled(number: float, units: tuple[str, ...]) -> str:
 
 
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
+BEGINS_AS_NUMBER = re.compile(r"[-+−<>≥≤~×≈]?\s*[\d∞]|NaN$")
 TEXT_ROWS, TEXT_COLUMNS = 40, 14
 """On a terminal: no scrolling back."""
 HTML_ROWS, HTML_COLUMNS = 64, 40
@@ -179,6 +180,12 @@ class Table:
     measure: int | None = None
     address: str = ""
     as_picture: bool = False
+
+    def words(self) -> list[int]:
+        """Columns that hold words: the first `left`, and others of which no cell begins as a number does."""
+        others = range(self.left, len(self.headings))
+        texts = {i: [row[i] for row in self.rows if row[i] not in ("", "–")] for i in others}
+        return [*range(self.left), *(i for i in others if texts[i] and not any(map(BEGINS_AS_NUMBER.match, texts[i])))]
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""

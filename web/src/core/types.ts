@@ -74,6 +74,8 @@ export interface Opening {
   view: ViewName;
   /** What heads do in this text, the most telling first; empty where nothing stands out. */
   findings: Finding[];
+  /** Whether a text has too few tokens for findings. */
+  short: boolean;
   /** What its head says, and the likeliest of what it could say; null of a model without one. */
   answer: { sentence: string; choices: AnswerChoice[] } | null;
 }

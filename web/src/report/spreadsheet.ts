@@ -16,14 +16,16 @@ const isTime = (cell: Cell): boolean => typeof cell === "string" && /^\d+:\d\d(:
 export function plainRows(table: TableData): (string | number)[][] {
   const wide = table.headings.map((_, column) => table.rows.some((row) => typeof row[column] === "object"));
   const ends = (cell: Cell) => (typeof cell === "object" ? [cell.value, cell.low, cell.high].map((x) => (typeof x === "number" ? x : "")) : [plainCell(cell), "", ""]);
+  const isNumber = (column: number) => !table.words.includes(column);
   const timed = table.headings.map((_, column) => {
     const cells = table.rows.map((row) => row[column]).filter((cell) => cell !== "–");
-    return column >= table.left && cells.length > 0 && cells.every(isTime);
+    return isNumber(column) && cells.length > 0 && cells.every(isTime);
   });
   const { commands } = table;
   const written = (row: Cell[], cell: Cell, column: number) => {
-    if (column >= table.left) return plainCell(textOf(cell));
-    return column === 0 && row.some((each, i) => i >= table.left && isTime(each) && !timed[i]) ? `${textOf(cell)} in seconds` : textOf(cell);
+    if (isNumber(column)) return plainCell(textOf(cell));
+    if (column > 0 && textOf(cell) === "–") return "";
+    return column === 0 && row.some((each, i) => isNumber(i) && isTime(each) && !timed[i]) ? `${textOf(cell)} in seconds` : textOf(cell);
   };
   const plain = (row: Cell[], i: number) => [...row.flatMap((cell, column) => (wide[column] ? ends(cell) : [written(row, cell, column)])), ...(commands ? [commands[i]] : [])];
   const headings = table.headings.map((name, column) => `${name || "name"}${timed[column] ? " in seconds" : ""}`).flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name]));

@@ -12,7 +12,6 @@ const LONG = 2_000;
 const SHORT = 40;
 const TICKS = 4;
 /** Characters of a word that is never broken: its column is as wide. */
-const NUMBER = 16; // letters of the longest number: more are words, such as the name of a model
 const WORD = 24;
 /** The longest interval is to take this share of a scale, for which baselines far away are left out of it. */
 const VISIBLE = 0.06;
@@ -205,7 +204,7 @@ function shade(table: TableData, row: number, column: number, signed: boolean): 
 export function Heading({ table, column, sort }: { table: TableData; column: number; sort: (column: number) => void }) {
   const shown = table.headings[column] || <span class="unseen">name</span>;
   return (
-    <th scope="col" class={column < table.left ? "is-text" : undefined}>
+    <th scope="col" class={table.words.includes(column) ? "is-text" : undefined}>
       {table.rows.length > 1 ? (
         <button onClick={() => sort(column)} title="Sort by this column">
           {shown}
@@ -230,7 +229,7 @@ export function Row({ table, i, scales, signed }: { table: TableData; i: number;
     if (column === 0) return <th scope="row" class={long || undefined}>{table.chooses && globalThis.glassformerRows ? <Chooser table={table} text={textOf(cell)} /> : text}</th>;
     const command = column === table.headings.length - 1 && table.commands?.[i];
     return (
-      <td class={column < table.left ? `is-text${long}` : textOf(cell).length > NUMBER ? "is-wide" : undefined} style={shade(table, i, column, signed)}>
+      <td class={table.words.includes(column) ? `is-text${long}` : undefined} style={shade(table, i, column, signed)}>
         {text}
         {command && <Command line={command} />}
       </td>

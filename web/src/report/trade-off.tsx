@@ -52,12 +52,13 @@ export const axisName = (axis: AxisData): string =>
 /** The beginning of a text for which a picture has room; the table has all of it. */
 const short = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
-const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
+/** A place on the picture, as its style has it. */
+const along = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
 /** The table that says the same. */
 export function tableOf(data: TradeOffData): TableData {
   return {
-    caption: data.title, headings: ["", axisName(data.x), axisName(data.y)], left: 1, shades: null, reference: null,
+    caption: data.title, headings: ["", axisName(data.x), axisName(data.y)], words: [0], shades: null, reference: null,
     rows: data.points.map((point) => [point.name, point.x, point.y]), folded: false, note: "",
     baselines: data.points.flatMap((point, i) => (point.baseline ? [i] : [])),
   };
@@ -84,8 +85,8 @@ const draw: DrawTradeOff = (data, Grid) => {
         <g class="y">
           {y.ticks.map((tick) => (
             <>
-              <line class="grid" x1="0" x2="100%" y1={percent(down(tick))} y2={percent(down(tick))} />
-              <text x="-8" y={percent(down(tick))}>
+              <line class="grid" x1="0" x2="100%" y1={along(down(tick))} y2={along(down(tick))} />
+              <text x="-8" y={along(down(tick))}>
                 {number(tick)}
               </text>
             </>
@@ -94,8 +95,8 @@ const draw: DrawTradeOff = (data, Grid) => {
         <g class="x">
           {x.ticks.map((tick) => (
             <>
-              <line class="grid" x1={percent(x.share(tick))} x2={percent(x.share(tick))} y1="0" y2="100%" />
-              <text x={percent(x.share(tick))} y="100%" dy="18" class={roomy.includes(tick) ? undefined : "spare"}>
+              <line class="grid" x1={along(x.share(tick))} x2={along(x.share(tick))} y1="0" y2="100%" />
+              <text x={along(x.share(tick))} y="100%" dy="18" class={roomy.includes(tick) ? undefined : "spare"}>
                 {number(tick)}
               </text>
             </>
@@ -190,20 +191,20 @@ interface MarkProps {
 
 function Mark({ point, x, down, radius, best }: MarkProps) {
   const [across, below] = [x(point.x.value as number), down(point.y.value as number)];
-  const inside = (share: number) => percent(Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1));
+  const inside = (share: number) => along(Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1));
   return (
     <g class={point.baseline ? "baseline" : undefined} data-colour={point.group === null ? undefined : point.group % COLOURS}>
       {finite(point.x.low) && finite(point.x.high) && (
-        <line class="range" x1={inside(x(point.x.low))} x2={inside(x(point.x.high))} y1={percent(below)} y2={percent(below)} />
+        <line class="range" x1={inside(x(point.x.low))} x2={inside(x(point.x.high))} y1={along(below)} y2={along(below)} />
       )}
       {finite(point.y.low) && finite(point.y.high) && (
-        <line class="range" x1={percent(across)} x2={percent(across)} y1={inside(down(point.y.low))} y2={inside(down(point.y.high))} />
+        <line class="range" x1={along(across)} x2={along(across)} y1={inside(down(point.y.low))} y2={inside(down(point.y.high))} />
       )}
       <line class="leader" data-left-out />
-      <circle cx={percent(across)} cy={percent(below)} r={radius}>
+      <circle cx={along(across)} cy={along(below)} r={radius}>
         <title>{`${point.name}: ${point.x.text}, ${point.y.text}`}</title>
       </circle>
-      <text class="name" data-best={best} x={percent(across)} y={percent(below)}>
+      <text class="name" data-best={best} x={along(across)} y={along(below)}>
         {short(point.mark, 32)}
       </text>
     </g>

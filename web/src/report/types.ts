@@ -24,8 +24,8 @@ export interface TableData {
   caption: string;
   headings: string[];
   rows: Cell[][];
-  /** Columns that hold words. */
-  left: number;
+  /** Columns that hold words, by number; the others hold numbers. */
+  words: number[];
   /** From -1 to 1, of the cells behind a row's heading. */
   shades: Value[][] | null;
   /** The row whose values are marked in the bars of the others. */

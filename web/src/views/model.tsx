@@ -22,7 +22,6 @@ import type { ViewModule } from "../ui/view-module";
 
 /** With more heads a layer than this, the squares get the larger part of the screen. */
 const ROOMY = 16;
-const MIN_TOKENS = 4;
 
 export interface ModelProps extends ViewProps {
   /** Compute every row of what is drawn from a sample. */
@@ -108,10 +107,9 @@ function Lead({ session, state, set }: ViewProps) {
   );
 }
 
-/** Why no head is told of: `inspect/opening.py` reads none of a shorter text. */
-function nothing({ streams }: ViewProps["session"]): string {
-  const short = Object.values(streams).some((tokens) => tokens.filter(({ special }) => !special).length < MIN_TOKENS);
-  return short ? "In so short a text no head stands out: choose one, or give a longer text." : "No head stands out here: choose one.";
+/** Why no head is told of. */
+function nothing({ opening }: ViewProps["session"]): string {
+  return opening.short ? "In so short a text no head stands out: choose one, or give a longer text." : "No head stands out here: choose one.";
 }
 
 /** Says that rows were sampled, and computes the others when asked. */

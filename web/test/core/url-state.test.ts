@@ -47,7 +47,7 @@ test("an empty fragment opens the model view, and says nothing", () => {
 });
 
 test("without a link the page opens with the head that the session names; a link that names a place wins", () => {
-  const opening = { view: "generate", findings: [{ map: "cross", layer: 1, head: 1, sentence: "In order.", short: "in order", query: 1, key: 0 }], answer: null };
+  const opening = { view: "generate", findings: [{ map: "cross", layer: 1, head: 1, sentence: "In order.", short: "in order", query: 1, key: 0 }], short: false, answer: null };
   const both = { ...two(), opening };
   const read = (fragment: string) => parseState(pairsOf(fragment), both).state;
   for (const fragment of ["", "v=1", "v=1&theme=dark"]) assert.deepEqual(read(fragment), initialState(both), fragment);

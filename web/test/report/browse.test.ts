@@ -7,7 +7,7 @@ import type { Cell, TableData } from "../../src/report/types";
 
 const HEADINGS = ["run", "state", "f1", "training.rate"];
 const table = (rows: Cell[][]): TableData => ({
-  caption: "Runs", headings: HEADINGS, rows, left: 2, shades: null, reference: null, baselines: [], folded: false, note: "", browse: { measure: 2, address: "" },
+  caption: "Runs", headings: HEADINGS, rows, words: [0, 1], shades: null, reference: null, baselines: [], folded: false, note: "", browse: { measure: 2, address: "" },
 });
 const RUNS = table([
   ["a/0", "ended", "0.9", "1e-4"],
@@ -56,14 +56,16 @@ test("groups are in the order of their values, with the mean of their rows", () 
 
 test("a spreadsheet has numbers as such, times in seconds, and nothing where there is no number", () => {
   const interval = { text: "0.7 [0.6, 0.8]", value: 0.7, low: 0.6, high: "NaN", signed: false };
-  const runs = { ...table([["1,000", "10,826", "0:22", "null", interval], ["b", "–", "–", "adamw", "–"], ["c", "200 of 10,826", "1:00:01", "\u22121.5", "–"]]), headings: ["run", "steps", "time", "rate", "f1"], left: 1 };
+  const runs = { ...table([["1,000", "10,826", "0:22", "null", interval], ["b", "–", "–", "adamw", "–"], ["c", "200 of 10,826", "1:00:01", "\u22121.5", "–"]]), headings: ["run", "steps", "time", "rate", "f1"], words: [0] };
   assert.deepEqual(plainRows(runs), [
     ["run", "steps", "time in seconds", "rate", "f1", "f1 low", "f1 high"],
     ["1,000", 10826, 22, "", 0.7, 0.6, ""],
     ["b", "", "", "adamw", "", "", ""],
     ["c", "200 of 10826", 3601, -1.5, "", "", ""],
   ]);
-  const turned = { ...table([["steps", "600"], ["time of steps", "0:22"]]), headings: ["run", "mood"], left: 1 };
+  const named = { ...table([["a", "1,000 rows"], ["b", "–"]]), headings: ["run", "data"], words: [0, 1] };
+  assert.deepEqual(plainRows(named), [["run", "data"], ["a", "1,000 rows"], ["b", ""]], "words stay as they are");
+  const turned = { ...table([["steps", "600"], ["time of steps", "0:22"]]), headings: ["run", "mood"], words: [0] };
   assert.deepEqual(plainRows(turned), [["run", "mood"], ["steps", 600], ["time of steps in seconds", 22]]);
 });
 

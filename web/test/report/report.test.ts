@@ -17,7 +17,7 @@ const interval = (value: number | string, low: number | null = null, high: numbe
   text: `${value}`, value, low, high, signed,
 });
 const table = (rows: Cell[][], more: Partial<TableData> = {}): TableData => ({
-  caption: "", headings: rows[0].map(() => ""), rows, left: 1, shades: null, reference: null, baselines: [], folded: false, note: "", ...more,
+  caption: "", headings: rows[0].map(() => ""), rows, words: [0], shades: null, reference: null, baselines: [], folded: false, note: "", ...more,
 });
 const line = (name: string, x: number[], y: (number | string)[], more: Partial<LineData> = {}): LineData => ({
   name, group: "", x, y, low: null, high: null, faint: false, dashed: false, markers: false, bars: false, best: null, ...more,
