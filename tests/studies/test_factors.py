@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.reports.charts import Series, TradeOff
 from glassformer.reports.page import report_data
 from glassformer.reports.table import IntervalCell
-from glassformer.studies.cells import Cell, changed, scored
+from glassformer.studies.cells import Cell, CellResult, changed, scored
 from glassformer.studies.report import ReportOptions, StudyReport
 from glassformer.studies.study import EVALUATORS, Study, parse_study, register
 from glassformer.studies.winners import Winner, best_by_number
@@ -121,6 +121,26 @@ def test_one_seed_has_intervals_over_rows_and_differences_of_the_same_rows(tmp_p
     assert effect.difference == differences(means["large"], means["small"])["accuracy"]
     assert (effect.factor, effect.first, effect.second, effect.where) == ("size", "small", "large", {})
     assert report.finding.startswith("Replacing small by large raises the accuracy") and not list(report.charts())
+
+
+@pytest.mark.parametrize("least", [0.6, 0.9])
+def test_baselines_without_a_curve_are_rows_below_the_others(tmp_path: Path, least: float) -> None:
+    """What is left out is named so, and the first sentence says where no combination beats a baseline."""
+
+    def evaluate(cell: Cell) -> CellResult:
+        right = np.arange(40) % 4 < (3 if cell["recipe"] == "all parts" else 2)
+        baselines = {"most frequent": Interval(0.3, None, None), "bag of words": Interval(least, None, None)}
+        return scored({"accuracy": right}, {"seconds": 2.0}, baselines=baselines)
+
+    report = Study({"recipe": ["all parts", "without warm-up"]}, evaluate, tmp_path).run()
+    assert report.finding.startswith("Leaving out warm-up lowers the accuracy from 0.750 to 0.500")
+    assert report.finding.endswith("No combination beats the baseline bag of words: 0.900.") == (least > 0.75)
+    table = report.table
+    assert [list(row) for row in table.rows[2:]] == [
+        ["most frequent", "0.300", ""],
+        ["bag of words", f"{least:.3f}", ""],
+    ]
+    assert list(table.baselines) == [2, 3]
 
 
 def test_a_variant_by_size_and_latency(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_effects_are_paired_and_say_what_they_show() -> None:
     assert "with 2 of 2 seeds; zero is outside" in tuning.sentence
     assert not helped.difference.leaves_out_zero
     assert "is not shown to change" in helped.sentence
-    assert unchanged.sentence == "Replacing without LM by with LM (fine-tuned) leaves the wer at 0.006."
+    assert unchanged.sentence == "Adding LM (fine-tuned) leaves the wer at 0.006."
     assert both.before == 0.75 and both.after == pytest.approx(1 / 160)
     # rows that are hard for both systems cancel out: an unpaired interval would be far wider
     assert helped.difference.high is not None and helped.difference.high - helped.difference.value < 0.08

@@ -25,6 +25,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, amount, clock, hours_and_minutes, number
 from glassformer.runs.folder import RESULTS
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
+from glassformer.studies.effects import Effect
 from glassformer.studies.winners import Winner, best_by_number
 from glassformer.tasks.metrics.metric import Interval
 
@@ -213,49 +214,6 @@ class StudyPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Effect:
-    """What another level of a factor changes of a metric, all others being the same.
-
-    factor: or several, joined by +
-    where: the other levels
-    first, second: the levels; the difference is second - first
-    before, after: the metric
-    seeds: the difference of each seed
-    """
-
-    factor: str
-    where: dict[str, Level]
-    first: str
-    second: str
-    metric: str
-    before: float
-    after: float
-    difference: Interval
-    seeds: list[float]
-
-    @property
-    def agreement(self) -> str:
-        """How many seeds have a difference of the same sign."""
-        return f"{sum(x * self.difference.value > 0 for x in self.seeds)} of {len(self.seeds)}"
-
-    @property
-    def sentence(self) -> str:
-        """What it says, and whether it can be told from chance."""
-        label = label_of(self.where)  # empty where all that is in it applies to neither
-        size, where = self.difference, f" ({label})" if label else ""
-        subject = f"Replacing {self.first} by {self.second}{where}"
-        if size.value == 0 and not size.leaves_out_zero and not any(self.seeds):
-            return f"{subject} leaves the {self.metric} at {self.after:.3f}."
-        change = f"the {self.metric} from {self.before:.3f} to {self.after:.3f}: {size.written(3, signed=True)}"
-        if size.low is not None and not size.leaves_out_zero:
-            return f"{subject} is not shown to change {change}; zero is within the interval."
-        verb = "lowers" if size.value < 0 else "raises"
-        of_seeds = f", with {self.agreement} seeds" if len(self.seeds) > 1 else ""
-        known = "its interval is not known" if size.low is None else "zero is outside of the interval"
-        return f"{subject} {verb} {change}{of_seeds}; {known}."
-
-
-@dataclass(frozen=True, kw_only=True)
 class Example:
     """A row that systems answer differently: the right answer, and that of each by name.
 
@@ -375,8 +333,39 @@ class StudyReport(Report, kind="study", version=3, keys=STUDY_KEYS):
             metrics = ["" if x is None else x.cell() if len(panels) <= MAX_BARS else x.written(3) for x in values]
             spent = [next((x.costs[name].value for x in points if name in x.costs), None) for name in costs]
             cells.append([*map(written, levels), *metrics, *map(written_cost, costs, spent)])
+        headings = [*self.varied, *names, *map(_cost_heading, costs)]
+        others = self._baseline_rows(panels).items() if metric == self.metric else []
+        below = [[name, *[""] * (len(self.varied) - 1), *values, *[""] * len(costs)] for name, values in others]
         texts = next((i for i, name in enumerate(self.varied) if is_scale(self.factors[name])), len(self.varied))
-        return Table([*self.varied, *names, *map(_cost_heading, costs)], cells, caption, left=max(1, texts))
+        grey = range(len(cells), len(cells) + len(below))
+        return Table(headings, [*cells, *below], caption, left=max(1, texts), baselines=grey)
+
+    def _baseline_rows(self, panels: Sequence[Levels]) -> dict[str, list[str]]:
+        """The metric of baselines by their names, where no curve has them: one for all combinations that share it."""
+        groups: dict[str, dict[tuple[float, ...], str]] = {}
+        whole = [x for x in self.points if not self.over and x.seeds == self.seeds]
+        for levels in dict.fromkeys(x.label(self.varied) for x in whole):
+            points = [x for x in whole if x.label(self.varied) == levels]
+            for name in dict.fromkeys(name for x in points for name in x.baselines):
+                of = [next((x.baselines.get(name) for x in points if x.has(panel)), None) for panel in panels]
+                values = tuple(math.nan if x is None else round(x.value, 9) for x in of)
+                groups.setdefault(name, {}).setdefault(values, levels)
+        rows: dict[str, list[str]] = {}
+        for name, by in groups.items():
+            for values, levels in by.items():
+                cells = [IntervalCell(f"{x:.3f}", x) if math.isfinite(x) else "" for x in values]
+                rows[name if len(by) == 1 else f"{name} ({levels})"] = cells
+        return rows
+
+    @property
+    def _unbeaten(self) -> str:
+        """The best baseline in front, in a sentence, where no combination has a better value; empty = one has."""
+        sign = 1 if self.higher else -1
+        here = [sign * x.metrics[self.metric].value for x in self.points if x.has(self.panels[0])]
+        rows = self._baseline_rows(self.panels[:1]).items()
+        others = [(sign * x.value, name, x) for name, [x] in rows if isinstance(x, IntervalCell)]
+        most, name, value = max(others, default=(-math.inf, "", ""))
+        return f"No combination beats the baseline {name}: {value}." if here and most >= max(here) else ""
 
     @property
     def front(self) -> list[Effect]:
@@ -602,7 +591,7 @@ class StudyReport(Report, kind="study", version=3, keys=STUDY_KEYS):
         if self.winners:
             last = self.winners[-1].sentence
             return last if len(self.winners) == 1 else f"{best_by_number(self.winners)} {last}"
-        return next(iter(self.crossings), "") or self._largest_change or self._best
+        return f"{next(iter(self.crossings), '') or self._largest_change or self._best} {self._unbeaten}".strip()
 
     @property
     def _largest_change(self) -> str:

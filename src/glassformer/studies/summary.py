@@ -17,7 +17,8 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.studies.cells import Cell, CellResult, Level, Levels, is_scale, label_of
-from glassformer.studies.report import Effect, ReportOptions, StudyPoint, StudyReport
+from glassformer.studies.effects import Effect
+from glassformer.studies.report import ReportOptions, StudyPoint, StudyReport
 from glassformer.studies.winners import Winner
 from glassformer.tasks.metrics.metric import Interval, ResampledScore, greater_is_better
 
