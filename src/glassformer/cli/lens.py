@@ -43,16 +43,17 @@ def lens(
       glassformer lens ./gpt2 'The capital of France is'
       glassformer lens ./gpt2 'The capital of France is' --target ' Paris' --html page.html
       glassformer lens ./bert 'The capital of France is [MASK].'
+      glassformer lens ./gpt2 "$(cat chapter.txt)" --first 200 --count 10
     """
     if html is not None:
         check_html_path(html)
     loaded, session = opened(model, texts, loading, truncation=truncate)
     with progress_of("layers") as update:
-        result = session.lens(top=top, target=request.target, progress=update)
+        result = session.lens(top=top, progress=update, **given(request))
     if html is not None:
         from glassformer.explorer.readings import read
 
-        write_page(loaded, session, read(session, "lens", request), html)
+        write_page(loaded, session, read(session, "lens", LensRequest(target=request.target)), html)
     show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
     say_saved(html, json)
 

@@ -35,9 +35,17 @@ def nothing(done: int, of: int) -> None:
     """Progress without a consumer."""
 
 
-def lens(session: Session, *, target: str | int | None = None, progress: Progress = nothing) -> bytes:
+def lens(
+    session: Session,
+    *,
+    target: str | int | None = None,
+    first: int = 0,
+    count: int | None = None,
+    progress: Progress = nothing,
+) -> bytes:
     """The logit lens as a frame. Raises: as `Session.lens`."""
-    return lens_frame(session, session.lens(top=_top(session), target=target, progress=progress))
+    found = session.lens(top=_top(session), target=target, first=first, count=count, progress=progress)
+    return lens_frame(session, found)
 
 
 def attribution(
@@ -142,7 +150,7 @@ def _answers(session: Session, kind: str) -> bool:
     """Whether there is something to attribute without being told where: a gap, a last token, a class."""
     if kind == "lens":
         return True
-    columns = session.lens(top=1).about
+    columns = session.lens(top=1, count=1).about
     masks = session.names().blank
     gaps = masks is not None and any(token.special and token.id == masks.id for token in columns.tokens)
     return columns.kind != "vocabulary" or columns.causal or (gaps and columns.stream == "text")
@@ -181,6 +189,7 @@ def lens_frame(session: Session, lens: Lens) -> bytes:
             "kind": about.kind,
             "columns": about.columns,
             "names": about.column_names,
+            "first": lens.first,
             "stream": about.stream,
             "causal": about.causal,
             "normalised": about.normalised,

@@ -236,6 +236,11 @@ class Reading:
         """A short name of view and request."""
         return key_of(self.view, self.request)
 
+    @property
+    def whole(self) -> bool:
+        """Whether it has all that there is; the lens of some columns has not."""
+        return self.request.get("count") is None
+
     def entry(self) -> dict[str, Any]:
         """Its line in the description of a standalone page."""
         return {"view": self.view, "request": self.request, "key": self.key}

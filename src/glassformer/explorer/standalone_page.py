@@ -266,7 +266,9 @@ class StandalonePage:
         has, view = {reading.view for reading in self.readings}, start.get("view")
         if not self._whole:  # as if it had what it does not show
             has |= {name for name in (*VIEWS, "tour") if OF_A_TAB.get(name, name) not in self.tabs}
-        quick = quick_readings(self.session, wanted=view, has=has) if self.facts.reads else []
+        parts = {reading.view for reading in self.readings if not reading.whole}
+        wanted = None if view in parts else view  # the parts that were looked at, unless the whole is quick
+        quick = quick_readings(self.session, wanted=wanted, has=has - parts) if self.facts.reads else []
         quick += default_readings(self.session, wanted=view, has=has)
         if "tour" not in has:
             quick += self._played(has | {reading.view for reading in quick})

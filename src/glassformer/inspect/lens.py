@@ -3,7 +3,8 @@
     residual stream after layer l ─ final norm ─ head ─ logits: the most likely outputs, entropy, divergence to the end
 
 Row 0 is the embedding, row l + 1 what leaves layer l, the last row the model's own output. L × T × V logits are never
-in memory: a part of the columns is read at a time, at all layers.
+in memory: a part of the columns is read at a time, at all layers. Of a long text a page asks for the columns on screen
+(`first`, `count`), since the time is that of C × V logits.
 
 Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; KL divergence: Belrose et al. 2023, "Eliciting latent
 predictions from transformers with the tuned lens", section 3.
@@ -23,6 +24,7 @@ from torch.nn import functional as F
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError
+from glassformer.files import counted
 from glassformer.files.schema import refuse_unknown
 from glassformer.inspect.numbers import level_names
 from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
@@ -64,7 +66,7 @@ class LensCell:
 
 
 @dataclass(frozen=True, repr=False)
-class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "target_names", "rows", "cells")):
+class Lens(Report, kind="lens", keys=("output_kind", "stream", "first", "columns", "target_names", "rows", "cells")):
     """The logit lens of a pass: rows × columns, a row for the embedding and one for each layer.
 
     about: what columns and choices are
@@ -75,6 +77,7 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
     ranks, target_logprobs: of the target in each cell; rank 1 = the most likely. [L + 1, C]
     choices: how many there are
     followed: the target that was asked for in all columns; None = the model's own in each
+    first: the first column that was read, of those that `about` names
 
     Where choices do not exclude each other (several labels, a number), log-probabilities are each by itself (the log of
     a sigmoid), and entropy and KL divergence are the sums over choices.
@@ -91,6 +94,7 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
     target_logprobs: Tensor
     choices: int
     followed: int | None = None
+    first: int = 0
 
     @property
     def output_kind(self) -> str:
@@ -104,8 +108,8 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
-        return self.about.column_names
+        """The names of the columns that were read."""
+        return self.about.column_names[self.first : self.first + len(self.targets)]
 
     @property
     def target_names(self) -> list[str]:
@@ -191,8 +195,11 @@ class LensOptions(TypedDict, total=False):
     top: how many outputs of each cell; 10
     progress: called with the number of parts done and of all
     target: an output to follow in all columns, by name or number; None = the model's own in each
+    first, count: of a column a token: the first that is read, from 0, and how many; all
     """
 
+    first: int
+    count: int | None
     top: int
     target: str | int | None
     progress: Progress
@@ -211,8 +218,9 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
     states = [session.states(layer, stream) for layer in range(len(session.stream_taps(stream)))]
     parts: list[dict[str, Tensor]] = []
     about, followed = None, None
+    spans = _spans(network, range(len(states[0])), options)
     with eval_mode(network):
-        for span, of in _spans(network, len(states[0])):
+        for span in spans:
             (logits,), table = _read(network, batch, states[-1][None, span], streams, names)
             about = about or table
             count = logits.shape[-1]
@@ -229,12 +237,27 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
                 some = zip(here, end, wanted.split(step), strict=True)
                 cells = [one.cells(last, aims, min(top, count)) for one, last, aims in some]
                 rows.append({name: torch.cat([each[name] for each in cells]) for name in cells[0]})
-                progress(len(parts) * len(states) + len(rows), of * len(states))
+                progress(len(parts) * len(states) + len(rows), len(spans) * len(states))
             stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
             parts.append({**stacked, "targets": wanted[None]})
     assert about is not None
     joined = {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
-    return Lens(about=about, choices=count, followed=followed, **{**joined, "targets": joined["targets"][0]})
+    all = range(len(about.column_names))
+    columns = _columns(all, options) if about.columns == "tokens" else all
+    if not _vocabulary(network):  # its head read all of them
+        joined = {name: x[:, columns.start : columns.stop] for name, x in joined.items()}
+    targets = joined.pop("targets")[0]
+    return Lens(about=about, choices=count, followed=followed, first=columns.start, targets=targets, **joined)
+
+
+def _columns(all: range, options: LensOptions) -> range:
+    """The tokens that are asked for. Raises: DataError: there are none."""
+    first, count = options.get("first", 0), options.get("count")
+    columns = all[first:] if count is None else all[first : first + count]
+    if first < 0 or not columns:
+        asked = f"first is {first}" if count is None else f"first is {first}, count {count}"
+        raise DataError(f"{asked}; the text has {counted(len(all), 'token')}, from 0: give a first below {len(all)}")
+    return columns
 
 
 def _read(
@@ -264,13 +287,13 @@ def _vocabulary(network: Network) -> int:
     return network.target_vocabulary if network.head is not None and network.head.OVER_VOCABULARY else 0
 
 
-def _spans(network: Network, tokens: int) -> Iterator[tuple[slice, int]]:
-    """Parts of the columns, and how many there are; a head that reads more than one position at a time reads all."""
+def _spans(network: Network, tokens: range, options: LensOptions) -> list[slice]:
+    """Parts of the columns that are asked for; a head that reads more than one position at a time reads all."""
     vocabulary = _vocabulary(network)
-    count = tokens if not vocabulary else max(1, LOGITS_AT_ONCE // vocabulary)
-    starts = range(0, tokens, count)
-    for start in starts:
-        yield slice(start, start + count), len(starts)
+    if not vocabulary:
+        return [slice(tokens.start, tokens.stop)]
+    columns, count = _columns(tokens, options), max(1, LOGITS_AT_ONCE // vocabulary)
+    return [slice(start, min(start + count, columns.stop)) for start in columns[::count]]
 
 
 class _Distribution:

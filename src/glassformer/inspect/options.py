@@ -33,6 +33,8 @@ class LensRequest(Schema):
     target: Annotated[
         Choice, Doc("Output to follow through the layers: a token, a label, or its number. Default: the model's own.")
     ] = None
+    first: Annotated[NonNegativeInt, Doc("First token to read, from 0.")] = 0
+    count: Annotated[Count | None, Doc("Number of tokens to read. Default: all from the first.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

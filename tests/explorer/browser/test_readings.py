@@ -59,6 +59,33 @@ def test_the_lens_shows_the_sessions_numbers_and_follows_a_token(tab: Tabs, spee
     page.locator(".lens-grid [aria-selected=true]").wait_for(state="detached")
 
 
+def test_of_a_long_text_the_lens_reads_the_columns_on_screen(
+    tab: Tabs, plays: Model, look: Callable[..., Look], tmp_path: Path
+) -> None:
+    opened, one = look(plays, " ".join([TEXT] * 6)), tab()
+    page = one.goto(opened, view="lens")
+    page.wait_for_selector(".lens-grid")
+    own = opened.session.lens()
+    columns = len(own.columns)
+    assert 64 < columns < 128
+    cells, pages = page.locator(".lens-grid [role=gridcell]"), page.locator(".lens-pages")
+    shown = lambda first, last: [own.top(row, at)[0][0] or "␣" for row in range(5) for at in range(first, last)]  # noqa: E731
+    assert cells.count() == 5 * 64 and pages.inner_text().splitlines()[1].strip() == f"tokens 0 to 63 of {columns}"
+    page.get_by_role("button", name="Later tokens").click()
+    pages.filter(has_text=f"tokens 64 to {columns - 1} of {columns}").wait_for()
+    assert [text.strip() for text in cells.all_inner_texts()] == [text.strip() for text in shown(64, columns)]
+    cells.nth(-1).click()  # the page that is on screen stays, also when the cell is let go of
+    page.wait_for_selector(".pin")
+    page.get_by_role("button", name="Follow the model's own output").click()
+    page.locator(".pin").wait_for(state="detached")
+    assert pages.filter(has_text="tokens 64 to").count() == 1
+    asked = [each.request for each in opened.run.readings.values() if each.view == "lens"]
+    assert {(each["first"], each["count"]) for each in asked} == {(0, 64), (64, 64)}
+    opened.save(tmp_path / "page.html", layers=[0])
+    page = tab().goto(tmp_path / "page.html", view="lens", **{"r.cell": f"4.{columns - 1}"})
+    page.locator(".lens-pages").filter(has_text="tokens 64 to").wait_for()
+
+
 def test_views_begin_with_what_they_found(tab: Tabs, speech: Look) -> None:
     """Before the sentence on how to read them."""
     for look, view, sentence in (

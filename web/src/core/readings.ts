@@ -7,6 +7,9 @@ export type Choice = string | number | null;
 
 export interface LensRequest {
   target: Choice;
+  /** The first column, and how many; null = all from there. */
+  first: number;
+  count: number | null;
 }
 
 export interface AttributionRequest {
@@ -18,12 +21,15 @@ export interface AttributionRequest {
   steps?: number;
 }
 
-/** The logit lens: rows (the embedding, and each layer) × columns. Cell (r, c) is at r · columns + c. */
+/** The logit lens: rows (the embedding, and each layer) × columns, those that were asked for; `cellAt` says where a cell is. */
 export interface Lens {
   kind: "vocabulary" | "labels" | "positions";
   /** What the columns are: the tokens of a stream, the text as a whole, or start and end of a span. */
   columns: "tokens" | "text" | "span";
+  /** Of all columns, also of those that were not asked for. */
   names: string[];
+  /** The first column that is here. */
+  first: number;
   stream: string;
   causal: boolean;
   normalised: boolean;
@@ -76,6 +82,26 @@ export interface Attribution {
   heads: Record<string, Float32Array>;
   /** [rows · tokens] */
   norms: Float32Array;
+}
+
+/** Columns that are here. */
+export const columnsOf = (lens: Lens): number => lens.targets.length;
+
+/** Where the numbers of a cell are; its column counted from that of the text. */
+export const cellAt = (lens: Lens, row: number, column: number): number => row * columnsOf(lens) + column - lens.first;
+
+/** The columns of a lens that a request asks for; of a saved page, which has the whole. */
+export function partOf(lens: Lens, { first, count }: LensRequest): Lens {
+  const width = columnsOf(lens), taken = Math.min(count ?? width, width - first);
+  if (lens.columns !== "tokens" || lens.first > first || taken === width) return lens;
+  const cut = <T extends Uint32Array | Float32Array>(all: T, each = 1): T => {
+    const row = width * each, from = (first - lens.first) * each;
+    return all.filter((_, at) => at % row >= from && at % row < from + taken * each) as T;
+  };
+  return {
+    ...lens, first, ids: cut(lens.ids, lens.top), logprobs: cut(lens.logprobs, lens.top), logits: lens.logits && cut(lens.logits, lens.top),
+    entropy: cut(lens.entropy), kl: cut(lens.kl), targets: cut(lens.targets), ranks: cut(lens.ranks), target_logprobs: cut(lens.target_logprobs),
+  };
 }
 
 export const lensOf = ({ header, arrays, shapes }: BinaryFrame): Lens => ({

@@ -5,7 +5,7 @@ import type { Contexts, ContextsQuery } from "./contexts";
 import { type EmbeddingDescription, embeddingOf, type EmbeddingSource, placesOf } from "./embedding";
 import type { Lookup } from "./lookup";
 import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
-import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
+import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest, partOf } from "./readings";
 import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, TourStep, Transport } from "./types";
 
 type Numbers = Float32Array | Float64Array;
@@ -75,9 +75,11 @@ export async function contexts(transport: Transport, session: Session, query: Co
   return fieldsOf<Contexts>(await transport.view("contexts", session, { ...query, head: query.head.split(".").map(Number) }, { signal }));
 }
 
-/** The head read at every layer; progress counts layers. */
+/** The head read at every layer; progress counts layers. A saved page has the columns that were looked at, or all. */
 export async function lens(transport: Transport, session: Session, request: LensRequest, progress: Report, signal?: AbortSignal): Promise<Lens> {
-  return lensOf(await transport.view("lens", session, request, { progress, signal }));
+  const ask = (fields: LensRequest) => transport.view("lens", session, fields, { progress, signal });
+  if (transport.host === "server" || request.count === null) return lensOf(await ask(request));
+  return partOf(lensOf(await ask(request).catch(() => ask({ ...request, first: 0, count: null }))), request);
 }
 
 /** Which words and parts made an output; progress counts gradients. */

@@ -10,14 +10,14 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { count, number, percent, visible } from "../core/format";
 import { shade } from "../core/palette";
-import { type Lens, type Measure, MEASURES } from "../core/readings";
+import { cellAt, columnsOf, type Lens, type Measure, MEASURES } from "../core/readings";
 import type { ViewProps } from "../core/types";
 import * as views from "../core/views";
 import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import { Segments } from "../ui/segments";
 import "./lens.css";
-import { type Cell, LensController, PAGE } from "./lens/lens-controller";
+import { type Cell, LensController, PAGE, requestOf } from "./lens/lens-controller";
 import { tableOf } from "./lens/picture";
 import { rangeWords } from "./lens/shade-range";
 import { Span } from "./lens/span";
@@ -87,8 +87,7 @@ function Waiting({ controller }: { controller: LensController }) {
 
 function Tools({ controller, lens }: { controller: LensController; lens: Lens }) {
   const { measure, follow } = controller.state.value;
-  const page = controller.page.value;
-  const pages = Math.ceil(lens.names.length / PAGE);
+  const { first } = lens, after = first + columnsOf(lens), reading = controller.progress.value !== null;
   const dark = controller.props.dark.value;
   const legend = lens.columns === "text" || measure === "probability" ? rangeWords(controller.range.value) : LEGEND[measure];
   const followed = follow === null ? null : lens.outputs.get(lens.targets[0]);
@@ -108,11 +107,11 @@ function Tools({ controller, lens }: { controller: LensController; lens: Lens })
       {followed != null && (
         <p class="pin">follows <b class="token">{visible(followed)}</b><button class="quiet" onClick={() => controller.set({ follow: null, cell: null })} aria-label="Follow the model's own output">×</button></p>
       )}
-      {pages > 1 && (
+      {columnsOf(lens) < lens.names.length && (
         <p class="lens-pages" role="group" aria-label="Columns on screen">
-          <button class="quiet" disabled={page === 0} onClick={() => (controller.page.value = page - 1)} aria-label="Earlier tokens">←</button>
-          tokens {page * PAGE} to {Math.min(lens.names.length, (page + 1) * PAGE) - 1} of {lens.names.length}
-          <button class="quiet" disabled={page === pages - 1} onClick={() => (controller.page.value = page + 1)} aria-label="Later tokens">→</button>
+          <button class="quiet" disabled={first === 0 || reading} onClick={() => void controller.load(first - PAGE)} aria-label="Earlier tokens">←</button>
+          tokens {first} to {after - 1} of {lens.names.length}
+          <button class="quiet" disabled={after === lens.names.length || reading} onClick={() => void controller.load(after)} aria-label="Later tokens">→</button>
         </p>
       )}
     </div>
@@ -122,10 +121,9 @@ function Tools({ controller, lens }: { controller: LensController; lens: Lens })
 function Grid({ controller, lens }: { controller: LensController; lens: Lens }) {
   const dark = controller.props.dark.value;
   const labels = lens.columns === "text";
-  const first = labels ? 0 : controller.page.value * PAGE;
-  const columns = Array.from({ length: Math.min(controller.width(lens) - first, labels ? lens.choices : PAGE) }, (_, at) => first + at);
+  const columns = controller.columns(lens);
   const pinned = controller.pinned.value;
-  const focus: Cell = pinned && columns.includes(pinned[1]) ? pinned : [lens.rows.length - 1, columns.includes(controller.usual(lens)) ? controller.usual(lens) : columns.at(-1) ?? 0];
+  const focus: Cell = pinned ?? [lens.rows.length - 1, controller.usual(lens)];
   const scroller = useRef<HTMLDivElement>(null);
   useEffect(() => { // on a phone the column that is told of may be beyond the edge
     const [box, cell] = [scroller.current!, scroller.current!.querySelector("[tabindex='0']")];
@@ -178,9 +176,9 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
   const cell = controller.cell.value ?? [lens.rows.length - 1, controller.usual(lens)];
   const [row] = cell;
   const column = lens.columns === "text" ? 0 : cell[1];
-  const at = row * lens.names.length + column;
+  const at = cellAt(lens, row, column);
   const top = controller.top(lens, [row, column]).slice(0, 10);
-  const target = lens.outputs.get(lens.targets[column]) ?? "";
+  const target = lens.outputs.get(lens.targets[column - lens.first]) ?? "";
   const where = lens.columns === "tokens" ? <>, {lens.causal ? "after" : "at"} <b class="token">{visible(lens.names[column])}</b> <small>{column}</small></> : lens.columns === "span" ? `, ${lens.names[column]}` : "";
   const norm = lens.columns === "tokens" ? lens.norms[row * (lens.norms.length / lens.rows.length) + column] : null;
   return (
@@ -209,7 +207,7 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
             <tbody>
               {lens.rows.map((name, r) => {
                 const [best] = controller.top(lens, [r, column]);
-                const i = r * lens.names.length + column;
+                const i = cellAt(lens, r, column);
                 return (
                   <tr key={name} aria-current={r === row ? "true" : undefined}>
                     <th scope="row">{name}</th><td class="token">{visible(best.text)}</td><td>{percent(Math.exp(best.logprob))}</td><td>{lens.ranks[i]}</td><td>{number(lens.kl[i], 2)}</td>
@@ -238,5 +236,5 @@ export const view: ViewModule = {
   name: "lens", title: "Lens", alone: true, fresh: true,
   sentence: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
   Component: LensView,
-  ahead: ({ transport, session, state }, signal) => views.lens(transport, session, { target: state.value.reading.follow }, () => {}, signal),
+  ahead: ({ transport, session, state }, signal) => views.lens(transport, session, requestOf(state.value, session), () => {}, signal),
 };

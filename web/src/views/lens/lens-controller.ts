@@ -2,27 +2,36 @@
 
 import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
-import type { Lens, ReadingState } from "../../core/readings";
-import { type Progress, saidInPlace, type ViewProps } from "../../core/types";
+import { cellAt, columnsOf, type Lens, type LensRequest, type ReadingState } from "../../core/readings";
+import { type Progress, saidInPlace, type Session, type State, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 import { shadeRange } from "./shade-range";
 
 export type Cell = [row: number, column: number];
 
-/** Columns of the grid that are on screen at a time. */
+/** Columns of the grid that are on screen at a time; of a longer text no others are computed. */
 export const PAGE = 64;
+
+/** What is asked of a long text: the page with a column; by default with that of the pinned cell, of the output that Attribution explains, or of the pinned token. */
+export function requestOf({ reading, query, map }: State, session: Session, column?: number): LensRequest {
+  const stream = Object.keys(session.streams).at(-1)!; // the only one, or the target: the head reads it
+  const tokens = session.streams[stream].length;
+  if (tokens <= PAGE) return { target: reading.follow, first: 0, count: null };
+  const pinned = mapOf(session, map).queries === stream ? query : null;
+  const wanted = column ?? reading.cell?.[1] ?? (/^\d+$/.test(reading.at) ? Number(reading.at) : pinned) ?? 0;
+  return { target: reading.follow, first: PAGE * Math.floor(Math.min(wanted, tokens - 1) / PAGE), count: PAGE };
+}
 
 export class LensController {
   readonly lens: Signal<Lens | null> = signal(null);
   readonly progress: Signal<Progress | null> = signal(null);
   readonly problem: Signal<string | null> = signal(null);
   readonly pointed: Signal<Cell | null> = signal(null);
-  readonly page: Signal<number> = signal(0);
   readonly state = computed(() => this.props.state.value.reading);
   readonly pinned = computed<Cell | null>(() => {
     const [cell, lens] = [this.state.value.cell, this.lens.value];
-    return cell && lens && cell[0] < lens.rows.length && cell[1] < this.width(lens) ? cell : null;
+    return cell && lens && cell[0] < lens.rows.length && this.shows(lens, cell[1]) ? cell : null;
   });
   readonly cell = computed(() => this.pointed.value ?? this.pinned.value);
   /** The probabilities of the palest and of the strongest shade. */
@@ -31,35 +40,43 @@ export class LensController {
 
   constructor(readonly props: ViewProps) {}
 
-  /** Columns of the grid: of a head with one output for the text, its labels. */
-  width(lens: Lens): number {
-    return lens.columns === "text" ? lens.choices : lens.names.length;
+  /** The columns of the grid: of a head with one output for the text, its labels. */
+  columns(lens: Lens): number[] {
+    const [first, count] = lens.columns === "text" ? [0, lens.choices] : [lens.first, columnsOf(lens)];
+    return Array.from({ length: count }, (_, at) => first + at);
+  }
+
+  private shows(lens: Lens, column: number): boolean {
+    return this.columns(lens).includes(column);
   }
 
   /** The column that is told about where no cell is pinned: of the token that is pinned in another view, or the last. */
   usual(lens: Lens): number {
     const { query, map, reading: { at } } = this.props.state.value;
     if (lens.columns === "text") return 0;
-    if (lens.columns === "tokens" && /^\d+$/.test(at) && Number(at) < lens.names.length) return Number(at); // of the output that Attribution explains
-    const here = lens.columns === "tokens" && query !== null && mapOf(this.props.session, map).queries === lens.stream;
-    return here ? query : lens.names.length - 1;
+    if (lens.columns === "tokens" && /^\d+$/.test(at) && this.shows(lens, Number(at))) return Number(at); // of the output that Attribution explains
+    const here = lens.columns === "tokens" && query !== null && mapOf(this.props.session, map).queries === lens.stream && this.shows(lens, query);
+    return here ? query : lens.first + columnsOf(lens) - 1;
   }
 
   set(change: Partial<ReadingState>): void {
     this.props.set({ reading: { ...this.state.peek(), ...change } });
   }
 
-  async load(): Promise<void> {
+  /** Read the page with a column; by default that on screen, or the one with the pinned cell. */
+  async load(column?: number): Promise<void> {
     this.stop();
     const { signal } = (this.running = new AbortController());
     this.problem.value = null;
     this.progress.value = { done: 0, of: 0 };
-    const target = this.state.peek().follow;
+    const { transport, session } = this.props;
+    const here = this.state.peek().cell ? undefined : this.lens.peek()?.first;
+    const request = requestOf(this.props.state.peek(), session, column ?? here);
     try {
-      const lens = await views.lens(this.props.transport, this.props.session, { target }, (at) => !signal.aborted && (this.progress.value = at), signal);
+      const lens = await views.lens(transport, session, request, (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return;
+      this.pointed.value = null;
       this.lens.value = lens;
-      this.page.value = Math.floor((this.state.peek().cell?.[1] ?? 0) / PAGE);
     } catch (error) {
       if (signal.aborted) return;
       this.problem.value = saidInPlace(error, this.props.refuse);
@@ -84,7 +101,7 @@ export class LensController {
 
   /** The most likely outputs of a cell, the first the most likely. */
   top(lens: Lens, [row, column]: Cell): { id: number; text: string; logprob: number }[] {
-    const first = (row * lens.names.length + (lens.columns === "text" ? 0 : column)) * lens.top;
+    const first = cellAt(lens, row, lens.columns === "text" ? 0 : column) * lens.top;
     return Array.from({ length: lens.top }, (_, i) => {
       const id = lens.ids[first + i];
       return { id, text: lens.outputs.get(id) ?? String(id), logprob: lens.logprobs[first + i] };
@@ -104,7 +121,7 @@ export class LensController {
       const { logprob } = this.label(lens, cell);
       return { text: lens.normalised ? percent(Math.exp(logprob)) : number(this.value(lens, cell), 3), share: this.shaded(Math.exp(logprob)), value: number(Math.exp(logprob)) };
     }
-    const at = cell[0] * lens.names.length + cell[1];
+    const at = cellAt(lens, ...cell);
     const [best] = this.top(lens, cell);
     const { measure } = this.state.value;
     const p = Math.exp(this.state.value.follow === null ? best.logprob : lens.target_logprobs[at]);
@@ -134,14 +151,14 @@ export class LensController {
       const { text, logprob, rank } = this.label(lens, cell);
       return `${lens.rows[row]}: ${text} ${number(Math.exp(logprob))}, rank ${rank} of ${lens.choices}`;
     }
-    const at = row * lens.names.length + column;
+    const at = cellAt(lens, row, column);
     const [best] = this.top(lens, cell);
-    return `${lens.rows[row]}, ${lens.causal ? "after" : "at"} ${visible(lens.names[column])}: ${visible(best.text)} ${number(Math.exp(best.logprob))}; ${visible(lens.outputs.get(lens.targets[column]) ?? "")} has rank ${lens.ranks[at]} of ${lens.choices}`;
+    return `${lens.rows[row]}, ${lens.causal ? "after" : "at"} ${visible(lens.names[column])}: ${visible(best.text)} ${number(Math.exp(best.logprob))}; ${visible(lens.outputs.get(lens.targets[column - lens.first]) ?? "")} has rank ${lens.ranks[at]} of ${lens.choices}`;
   }
 
   /** From which row on the most likely output is that of the end. */
   settled(lens: Lens, column: number): number {
-    const best = (row: number) => lens.ids[(row * lens.names.length + column) * lens.top];
+    const best = (row: number) => lens.ids[cellAt(lens, row, column) * lens.top];
     let row = lens.rows.length - 1;
     while (row > 0 && best(row - 1) === best(lens.rows.length - 1)) row--;
     return row;

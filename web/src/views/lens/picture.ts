@@ -3,8 +3,8 @@
 import type { Figure } from "../../core/figure";
 import { visible } from "../../core/format";
 import { shade } from "../../core/palette";
-import type { Lens } from "../../core/readings";
-import { LensController, PAGE } from "./lens-controller";
+import { cellAt, type Lens } from "../../core/readings";
+import type { LensController } from "./lens-controller";
 
 const CELL = { width: 76, height: 24 };
 const LEFT = 120;
@@ -20,9 +20,7 @@ const short = (text: string) => (text.length > 10 ? `${text.slice(0, 9)}…` : t
 /** The columns on screen, in the colours of white paper, above a line about where they come from. */
 export function lensFigure(controller: LensController, lens: Lens, source: string): Figure {
   const labels = lens.columns === "text";
-  const width = controller.width(lens);
-  const first = labels ? 0 : controller.page.peek() * PAGE;
-  const columns = Array.from({ length: Math.min(width - first, PAGE) }, (_, at) => first + at);
+  const columns = controller.columns(lens);
   const heading = (column: number) => (labels ? lens.outputs.get(column) ?? String(column) : visible(lens.names[column]));
   const band = TOP + lens.rows.length * CELL.height + 12;
   const height = Math.ceil(columns.length / BAND) * band + 22;
@@ -58,10 +56,10 @@ export function tableOf(controller: LensController, lens: Lens): (string | numbe
   }
   return [
     ["layer", "position", "token", "most likely", "probability", "entropy (bits)", "KL (bits)", "target rank", "target probability"],
-    ...lens.rows.flatMap((name, row) => lens.names.map((token, column) => {
-      const at = row * lens.names.length + column;
+    ...lens.rows.flatMap((name, row) => controller.columns(lens).map((column) => {
+      const at = cellAt(lens, row, column);
       const [best] = controller.top(lens, [row, column]);
-      return [name, column, token, best.text, Math.exp(best.logprob), lens.entropy[at], lens.kl[at], lens.ranks[at], Math.exp(lens.target_logprobs[at])];
+      return [name, column, lens.names[column], best.text, Math.exp(best.logprob), lens.entropy[at], lens.kl[at], lens.ranks[at], Math.exp(lens.target_logprobs[at])];
     })),
   ];
 }
