@@ -220,6 +220,7 @@ def attribution_frame(result: Attribution) -> bytes:
             "baseline_score": result.baseline_score,
             "steps": result.steps,
             "gap": result.gap,
+            "rough": result.rough,
             "finding": result.finding,
             "notes": result.notes,
             "seconds": result.seconds,

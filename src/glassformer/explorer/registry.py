@@ -238,8 +238,8 @@ class Reading:
 
     @property
     def whole(self) -> bool:
-        """Whether it has all that there is; the lens of some columns has not."""
-        return self.request.get("count") is None
+        """Whether it has all that there is: not so the lens of some columns, and an attribution without its words."""
+        return self.request.get("count") is None and self.request.get("steps") != 0
 
     def entry(self) -> dict[str, Any]:
         """Its line in the description of a standalone page."""

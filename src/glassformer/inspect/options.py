@@ -81,8 +81,11 @@ class IntegratedGradientsRequest(AttributionRequest):
         Doc("Where integrated gradients begin: zero. Default: mask or padding tokens."),
     ] = None
     steps: Annotated[
-        Count | None,
-        Doc("Number of gradients between baseline and input. Default: doubled until their sum is within 1%."),
+        NonNegativeInt | None,
+        Doc(
+            "Number of gradients between baseline and input; 0 = heads and layers alone. Default: doubled until their "
+            "sum is within 1%."
+        ),
     ] = None
 
 

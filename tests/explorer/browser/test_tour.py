@@ -131,6 +131,21 @@ def test_what_later_steps_show_is_computed_while_one_reads(tab: Tabs, story: Loo
     assert len(asked) == 1, "the step shows what was computed before"
 
 
+def test_what_made_the_answer_stays_when_the_tour_is_done(tab: Tabs, story: Look) -> None:
+    one = tab()
+    page = one.goto(story, tour=7)
+    page.get_by_role("heading", name="7. Output").wait_for()
+    page.locator("summary", has_text="completeness gap").wait_for()
+    one.until("!document.querySelector('.reading-waiting')")
+    before = page.locator(".attr-head").inner_text()
+    asked = [url for url in one.requested_urls if url.endswith("/api/view/attribution")]
+    page.get_by_role("button", name="Done").click()
+    page.locator(".tour").wait_for(state="detached")
+    assert one.state["view"] == "attribution" and "q" not in one.state
+    assert page.locator(".attr-head").inner_text() == before
+    assert [url for url in one.requested_urls if url.endswith("/api/view/attribution")] == asked
+
+
 def test_who_leaves_the_tour_ends_what_was_computed_ahead(tab: Tabs, story: Look) -> None:
     one = tab()
     page = one.open(story, view="head")

@@ -231,3 +231,22 @@ def test_where_one_looks_if_nothing_is_said() -> None:
     )
     with pytest.raises(DataError, match="fills gaps"):
         request._cell(gap, logits)
+
+
+def test_what_is_exact_is_to_be_had_without_integrated_gradients() -> None:
+    session = glassformer.load(SHAKESPEARE).inspect("ROMEO: O, she doth teach the torches")
+    whole, exact = session.attribute(" of"), session.attribute(" of", steps=0)
+    assert [part.value for part in exact.parts] == [part.value for part in whole.parts]
+    assert torch.equal(exact.gradient_input["text"], whole.gradient_input["text"])
+    assert exact.integrated == {} and exact.rough and not whole.rough and exact.steps == 0
+    assert "not computed" in exact.notes[0] and "add up to the logit" in exact.finding
+    assert [table.headings[0] for table in exact.tables()] == ["part", "layer"]
+    with pytest.raises(ConfigError, match=r"steps is -1; it must be from 0 to 10,000"):
+        session.attribute(" of", steps=-1)
+
+
+def test_words_that_are_rough_have_no_colours() -> None:
+    session = glassformer.load(SHAKESPEARE).inspect("ROMEO: O, she doth teach the torches")
+    found = session.attribute(" of")
+    off = replace(found, integrated={stream: 2 * x for stream, x in found.integrated.items()})
+    assert off.rough and off.tables()[0].shades is None and found.tables()[0].shades is not None

@@ -17,7 +17,7 @@ export interface AttributionRequest {
   /** The token where the output is, by number, or a word. */
   at: Choice;
   against: Choice;
-  /** Gradients; by default as many as it takes to add up to within 1%. */
+  /** Gradients; by default as many as it takes to add up to within 1%; 0 = what is exact alone. */
   steps?: number;
 }
 
@@ -71,11 +71,13 @@ export interface Attribution {
   baseline_score: number;
   steps: number;
   gap: number;
+  /** The gap is so large that integrated gradients name and colour no word. */
+  rough: boolean;
   /** Which word and which part speak for it, in a sentence. */
   finding: string;
   notes: string[];
   seconds: number;
-  /** By stream, a number for each token. */
+  /** By stream, a number for each token; integrated is empty where no gradients were asked for. */
   integrated: Record<string, Float32Array>;
   gradient: Record<string, Float32Array>;
   /** By attention map: [layers · heads · keys]. */

@@ -53,7 +53,11 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
   useEffect(() => {
     if (given.value !== null) panel.current?.focus(); // the button that had it is gone, and the arrow keys turn the page
   }, [given.value]);
-  const go = (to: number) => store.set({ tour: to > 0 && to <= (steps.value?.length ?? 0) ? to : null });
+  const go = (to: number) => {
+    if (to > 0 && to <= (steps.value?.length ?? 0)) return store.set({ tour: to });
+    // What made the answer stays on screen: a token that is pinned would ask for what comes after it.
+    store.set({ tour: null, ...(store.state.value.view === "attribution" ? { query: null, key: null } : {}) });
+  };
   const keys = (event: KeyboardEvent) => {
     const to = { ArrowRight: at + 1, ArrowLeft: Math.max(at - 1, 1), Escape: 0 }[event.key];
     if (to === undefined || (event.target as Element).tagName === "INPUT" || isMenuOpen()) return;

@@ -134,17 +134,18 @@ function Waiting({ controller }: { controller: AttributionController }) {
   if (controller.stopped.value) {
     return <p class="reading-waiting" role="status">Stopped. <button onClick={() => void controller.load()}>Explain it after all</button></p>;
   }
-  const rough = controller.rough.value;
-  const first = rough !== null && controller.found.value;
+  const wait = controller.wait.value;
+  const first = controller.found.value;
   if (!progress) {
-    return first ? (
+    return first && wait !== null ? (
       <p class="reading-waiting" role="status">
         A first answer, from {first.steps} gradients: the words miss {percent(first.gap)} of the change.
-        <button onClick={() => void controller.refine()}>Compute up to 512, at most {duration(rough!)}</button>
+        <button onClick={() => void controller.refine()}>Compute up to 512, at most {duration(wait)}</button>
       </p>
     ) : null;
   }
-  return <p class="reading-waiting" role="status">{first ? `A first answer is below; up to 512 gradients take at most ${duration(rough!)}. ` : ""}Computing gradients{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
+  const so = !first ? "" : wait !== null ? `A first answer is below; up to 512 gradients take at most ${duration(wait)}. ` : first.steps === 0 ? "Heads and layers are below; the words follow. " : "";
+  return <p class="reading-waiting" role="status">{so}Computing gradients{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
 }
 
 const METHOD_NAMES: Record<Method, string> = { integrated: "integrated gradients", gradient: "gradient × input" };
@@ -156,7 +157,8 @@ function Words({ controller, found }: { controller: AttributionController; found
   const dark = controller.props.dark.value;
   const streams = Object.entries(values).filter(([stream]) => controller.props.session.streams[stream]);
   const words = streams.map(([stream, each]): [string, Word[]] => [stream, controller.words(controller.props.session.streams[stream], each)]);
-  const most = Math.max(...words.flatMap(([, all]) => all.map((word) => Math.abs(word.value))), 1e-9);
+  const rough = controller.rough(found);
+  const most = rough ? 1 : Math.max(...words.flatMap(([, all]) => all.map((word) => Math.abs(word.value))), 1e-9);
   return (
     <>
       <div class="attr-tools">
@@ -176,21 +178,28 @@ function Words({ controller, found }: { controller: AttributionController; found
             <button class="quiet" aria-label="All words again" onClick={() => controller.choose(null)}>×</button>
           </p>
         )}
-        <p class="lens-legend">
-          <span>against {signed(-most)}</span>
-          <span class="lens-scale" aria-hidden="true">{Array.from({ length: 17 }, (_, at) => <i key={at} style={{ background: diverging(at / 8 - 1, dark) }} />)}</span>
-          <span>{signed(most)} for it</span>
-        </p>
+        {rough ? (
+          <p class="lens-legend">{found.steps === 0 ? "hatched: not computed yet" : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap)} of the change`}</p>
+        ) : (
+          <p class="lens-legend">
+            <span>against {signed(-most)}</span>
+            <span class="lens-scale" aria-hidden="true">{Array.from({ length: 17 }, (_, at) => <i key={at} style={{ background: diverging(at / 8 - 1, dark) }} />)}</span>
+            <span>{signed(most)} for it</span>
+          </p>
+        )}
       </div>
       {words.map(([stream, all]) => (
         <p key={stream} class="attr-words" role="group" aria-label={`${stream}: the share of each word`} onKeyDown={moveFocus}>
           {words.length > 1 && <small>{stream}</small>}
-          {all.map((word, at) => (
-            <span key={at} data-cell role="img" class={word.special ? "attr-word attr-special token" : "attr-word"} tabIndex={at === 0 ? 0 : -1} aria-label={`${visible(word.text)} ${signed(word.value)}`}
-              style={{ background: tint(word.value / most, dark) }} onFocus={() => controller.props.say(`${visible(word.text)}: ${signed(word.value)} of the logit`)}>
-              <b>{visible(word.text)}</b><small aria-hidden="true">{Math.abs(word.value) >= most / 20 ? signed(word.value) : ""}</small>
-            </span>
-          ))}
+          {all.map((word, at) => {
+            const value = rough ? "not known yet" : signed(word.value);
+            return (
+              <span key={at} data-cell role="img" class={`attr-word${word.special ? " attr-special token" : ""}${rough ? " attr-rough" : ""}`} tabIndex={at === 0 ? 0 : -1} aria-label={`${visible(word.text)} ${value}`}
+                style={rough ? undefined : { background: tint(word.value / most, dark) }} onFocus={() => controller.props.say(`${visible(word.text)}: ${rough ? value : `${value} of the logit`}`)}>
+                <b>{visible(word.text)}</b><small aria-hidden="true">{Math.abs(word.value) >= most / 20 ? value : ""}</small>
+              </span>
+            );
+          })}
         </p>
       ))}
     </>
@@ -205,7 +214,7 @@ function Notes({ controller, found }: { controller: AttributionController; found
   const sum = head && Object.values(controller.values(found)).reduce((all, values) => all + values.reduce((a, b) => a + b, 0), 0);
   return (
     <details class="attr-notes">
-      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "integrated" ? `From ${found.baseline}, ${found.steps} steps; completeness gap ${(100 * found.gap).toFixed(2)}%.` : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
+      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "integrated" && found.steps === 0 ? "The words are not computed yet; heads and layers are exact." : controller.state.value.method === "integrated" ? `From ${found.baseline}, ${found.steps} steps; completeness gap ${(100 * found.gap).toFixed(2)}%.` : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
       <ul>{found.notes.map((note) => <li key={note}>{note}</li>)}</ul>
     </details>
   );
@@ -318,5 +327,7 @@ export const view: ViewModule = {
   name: "attribution", title: "Attribution", alone: true, fresh: true,
   sentence: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head for the words that it read.",
   Component: AttributionView,
-  ahead: (props, signal) => views.attribution(props.transport, props.session, new AttributionController(props).first, () => {}, signal),
+  ahead: async (props, signal) => {
+    for (const request of new AttributionController(props).first) await views.attribution(props.transport, props.session, request, () => {}, signal);
+  },
 };

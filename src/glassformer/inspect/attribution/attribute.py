@@ -59,7 +59,8 @@ class AttributionOptions(TypedDict, total=False):
     at: the token where the output is, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
-    steps: gradients from baseline to input; None = as many as it takes to add up to within 1%
+    steps: gradients from baseline to input; None = as many as it takes to add up to within 1%; 0 = no integrated
+        gradients: what is exact comes at once
     progress: called with the number of gradients done and of all
     """
 
@@ -74,8 +75,8 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
     """Which tokens and which parts of the network made an output; see `Session.attribute`."""
     refuse_unknown("attribute", options, AttributionOptions)
     steps, progress = options.get("steps"), options.get("progress", lambda done, of: None)
-    if steps is not None and not 1 <= steps <= 10_000:
-        raise ConfigError(f"steps is {safe_repr(steps)}; it must be from 1 to 10,000")
+    if steps is not None and not 0 <= steps <= 10_000:
+        raise ConfigError(f"steps is {safe_repr(steps)}; it must be from 0 to 10,000")
     request = TargetRequest(target, options.get("at"), options.get("against"))
     began = perf_counter()
     network, batch, names = session.network, session.batch, session.names()
@@ -92,7 +93,7 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
         _, here = network.gradients(batch, flow, score, *inputs.values())
         products = {s: (here.taps[tap] * here.gradients[tap])[0].sum(-1).float() for s, tap in inputs.items()}
         path = _Path(session, score, flow, inputs, options.get("baseline"))
-        integrated, used = path.integrate(aim.score, steps, progress)
+        integrated, used = ({}, 0) if steps == 0 else path.integrate(aim.score, steps, progress)
     return Attribution(
         target=aim,
         tokens={stream: session.streams[stream] for stream in inputs},

@@ -71,7 +71,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
 
     target: the output, where it is, and its logit
     tokens: of each stream that the network reads
-    gradient_input, integrated: of each token of each stream. [T]
+    gradient_input, integrated: of each token of each stream; integrated is empty where no gradients were asked for. [T]
     baseline: what the text was replaced by
     baseline_score: the logit there
     steps: gradients on the way
@@ -106,6 +106,11 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         total = float(sum(x.double().sum() for x in self.integrated.values()))
         return abs(total - change) / max(abs(change), 1e-12)
 
+    @property
+    def rough(self) -> bool:
+        """Whether integrated gradients miss so much that no word is named or coloured by them."""
+        return not self.integrated or self.gap > ROUGH
+
     def strongest(self, count: int = 10) -> list[Part]:
         """The parts with the largest contributions, of either sign."""
         return sorted(self.parts, key=lambda part: -abs(part.value))[:count]
@@ -127,9 +132,11 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     @property
     def finding(self) -> str:
         """The word that speaks most for the output, where the words are known well enough, and the strongest part."""
-        [part], [stream, *_] = self.strongest(1), self.integrated
+        [part], [stream, *_] = self.strongest(1), self.tokens
         strongest = f"{part.name} ({_signed(part.value)})"
-        if self.gap > ROUGH:
+        if not self.integrated:
+            return f"All {len(self.parts)} parts add up to the logit; the strongest is {strongest}."
+        if self.rough:
             return (
                 f"All {len(self.parts)} parts add up to the logit; the strongest is {strongest}. The words are still "
                 f"rough: they miss {percent(self.gap)} of the change, so none is named here; compute them from more "
@@ -152,9 +159,12 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     def notes(self) -> list[str]:
         """What to know before one believes the numbers."""
         change = self.target.score - self.baseline_score
-        return [
+        words = (
             f"integrated gradients: {self.steps} steps from {self.baseline}; completeness gap {self.gap:.2%} of the "
-            f"change {change:+.3f}" + (": more than 1%, so read them with care" if self.gap > 0.01 else ""),
+            f"change {change:+.3f}" + (": more than 1%, so read them with care" if self.gap > 0.01 else "")
+        )
+        return [
+            words if self.integrated else "integrated gradients: not computed; they say what each word added",
             f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
         ]
 
@@ -167,7 +177,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     def tables(self) -> list[Table]:
         """What each word has of the output, by integrated gradients; the parts that added most; sums by layer."""
         shown = [
-            _shaded([stream, "integrated gradients"], [(word, [value]) for word, value in words])
+            _shaded([stream, "integrated gradients"], [(word, [value]) for word, value in words], plain=self.rough)
             for stream, words in self.words.items()
         ]
         caption = f"direct logit attribution, the largest of {len(self.parts)} parts"
@@ -187,11 +197,17 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         return _shaded(["layer", *(names or ["sum"])], [*rows, *whole])
 
 
-def _shaded(headings: list[str], rows: Sequence[tuple[str, list[float]]]) -> Table:
-    """A table of signed numbers on their colours; NaN = an empty cell."""
+def _shaded(headings: list[str], rows: Sequence[tuple[str, list[float]]], *, plain: bool = False) -> Table:
+    """A table of signed numbers on their colours; NaN = an empty cell.
+
+    Args:
+        plain: no colours, since the numbers are rough
+    """
     largest = max((abs(value) for _, values in rows for value in values if value == value), default=0.0) or 1.0
     cells = [[name, *(f"{value:+z.3f}" if value == value else "" for value in values)] for name, values in rows]
-    return Table(headings, cells, shades=[[value / largest for value in values] for _, values in rows])
+    return Table(
+        headings, cells, shades=None if plain else [[value / largest for value in values] for _, values in rows]
+    )
 
 
 def _signed(value: float) -> str:

@@ -26,7 +26,7 @@ export class AttributionController {
   readonly progress: Signal<Progress | null> = signal(null);
   readonly problem: Signal<string | null> = signal(null);
   /** A first answer is on screen, from few gradients: how many seconds an exact one takes at most. */
-  readonly rough: Signal<number | null> = signal(null);
+  readonly wait: Signal<number | null> = signal(null);
   /** The reader has stopped it. */
   readonly stopped: Signal<boolean> = signal(false);
   readonly state = computed(() => this.props.state.value.reading);
@@ -55,9 +55,9 @@ export class AttributionController {
     return "target" in streams ? String(opening.answer?.choices[0]?.at ?? "") : "";
   }
 
-  /** What is asked first. */
-  get first(): AttributionRequest {
-    return { ...this.request.peek(), steps: FIRST };
+  /** What is asked one after another: what is exact, which is soon there; then the words, from few gradients. */
+  get first(): AttributionRequest[] {
+    return [0, FIRST].map((steps) => ({ ...this.request.peek(), steps }));
   }
 
   set(change: Partial<ReadingState>): void {
@@ -87,19 +87,20 @@ export class AttributionController {
     const { signal } = (this.running = new AbortController());
     this.problem.value = null;
     this.stopped.value = false;
-    this.rough.value = null;
+    this.wait.value = null;
     if (this.props.transport.host === "page") return void (await this.ask(this.request.peek(), signal));
-    const found = await this.ask(this.first, signal);
-    if (!found || found.gap <= GAP) return;
-    this.rough.value = (found.seconds / FIRST) * MOST;
-    if (this.rough.value <= PATIENCE) await this.refine();
+    for (const request of this.first) if (!(await this.ask(request, signal))) return;
+    const found = this.found.peek()!;
+    if (found.gap <= GAP) return;
+    this.wait.value = (found.seconds / FIRST) * MOST;
+    if (this.wait.value <= PATIENCE) await this.refine();
   }
 
   /** As many gradients as it takes, after a first answer. */
   async refine(): Promise<void> {
     this.stop();
     const { signal } = (this.running = new AbortController());
-    if (await this.ask(this.request.peek(), signal)) this.rough.value = null;
+    if (await this.ask(this.request.peek(), signal)) this.wait.value = null;
   }
 
   /** The attribution as it is asked for, on screen; null where there is none. */
@@ -125,7 +126,7 @@ export class AttributionController {
   /** Stop as the reader asks. */
   interrupt(): void {
     this.stop();
-    this.stopped.value = this.rough.peek() === null;
+    this.stopped.value = this.wait.peek() === null;
   }
 
   stop(): void {
@@ -138,9 +139,15 @@ export class AttributionController {
     return mapOfPart(this.props.session, this.found.value!, part);
   }
 
-  /** What colours the words: by stream, a number for each token. */
+  /** The words are not known well enough to be coloured. */
+  rough(found: Attribution): boolean {
+    return found.rough && !this.head.value && this.state.value.method === "integrated";
+  }
+
+  /** What colours the words: by stream, a number for each token; not a number where it is not known well enough. */
   values(found: Attribution): Record<string, Float32Array> {
     const head = this.head.value;
+    if (this.rough(found)) return Object.fromEntries(Object.entries(found.gradient).map(([stream, values]) => [stream, values.map(() => NaN)]));
     if (!head) return this.state.value.method === "integrated" ? found.integrated : found.gradient;
     const [name, layer, number] = head;
     const map = this.props.session.maps.find((each) => each.name === name)!;

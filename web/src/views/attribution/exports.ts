@@ -27,16 +27,18 @@ function drawing(controller: AttributionController, found: Attribution): Figure 
   const write = (x: number, y: number, text: string, size: number) => shapes.push({ kind: "text", x, y, text, size, colour: INK });
   write(16, 24, `Why ${found.target.title}`, 18);
   const streams = Object.entries(controller.values(found)).map(([stream, values]) => controller.words(controller.props.session.streams[stream], values));
-  const most = Math.max(...streams.flat().map((word) => Math.abs(word.value)), 1e-9);
+  const rough = controller.rough(found);
+  const most = rough ? 1 : Math.max(...streams.flat().map((word) => Math.abs(word.value)), 1e-9);
   let [x, y] = [16, 50];
   for (const words of streams) {
     for (const word of words) {
       const text = visible(word.text);
-      const width = Math.max(lengthOf(text, 14), lengthOf(signed(word.value), 10)) + 14;
+      const value = rough ? "?" : signed(word.value);
+      const width = Math.max(lengthOf(text, 14), lengthOf(value, 10)) + 14;
       if (x + width > WIDTH - 16) [x, y] = [16, y + 44];
-      shapes.push({ kind: "rect", x, y, width: width - 4, height: 38, colour: diverging((0.6 * word.value) / most, false) });
+      shapes.push({ kind: "rect", x, y, width: width - 4, height: 38, colour: rough ? "#eef0f2" : diverging((0.6 * word.value) / most, false) });
       write(x + 5, y + 13, text, 14);
-      write(x + 5, y + 29, signed(word.value), 10);
+      write(x + 5, y + 29, value, 10);
       x += width;
     }
     [x, y] = [16, y + 56];
