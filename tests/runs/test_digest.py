@@ -129,15 +129,42 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path, short: None) ->
     assert read_run(tmp_path).logged == 99
 
 
-def test_a_damaged_line_after_the_digest_is_named(tmp_path: Path, short: None) -> None:
+def test_a_damaged_line_after_the_digest_is_left_out_and_named(tmp_path: Path, short: None) -> None:
     path = event_log_path(tmp_path)
     with EventLog(path) as log:
         write(log, 1, 100, random.Random(4))
-    read_run(tmp_path)
+    before = read_run(tmp_path)
     number = len(path.read_bytes().splitlines()) + 1
     with path.open("ab") as stream:
-        stream.write(b'{"event":"step","step":100,"loss":[1]}\n')
-    with pytest.raises(DataError, match=f"line {number} is no step of a run"):
+        stream.write(b'{"event":"step","step":100,"loss":[1]}\n\0\0{"event":"end"}\n{"event":"step","step":101}\n')
+    run = read_run(tmp_path)
+    assert run.logged == before.logged + 1 and run.last == 101
+    first, second = run.left_out
+    assert first.startswith(f"Line {number} of journal.jsonl is no step of a run: ")
+    assert second == f"Line {number + 1} of journal.jsonl is no text, and is left out."
+
+
+@pytest.mark.parametrize("damage", [b"{", b"\xff\xfe", b"[1]", b'{"event":"step"}', b'{"event":"\\u0000unreadable"}'])
+def test_a_damaged_line_anywhere_costs_that_line_alone(tmp_path: Path, damage: bytes, short: None) -> None:
+    path = event_log_path(tmp_path)
+    with EventLog(path) as log:
+        write(log, 1, 60, random.Random(5))
+        write(log, 30, 90, random.Random(6))  # rolled back: steps of a block are read again
+        log.write("end", steps=90)
+    whole, lines = read_run(tmp_path), path.read_bytes().splitlines(keepends=True)
+    for at in (*range(1, len(lines), 9), len(lines)):
+        digest_path(path).unlink(missing_ok=True)
+        path.write_bytes(b"".join([*lines[:at], damage + b"\n", *lines[at:]]))
+        for _ in range(2):  # the second time from the stored digest
+            run = read_run(tmp_path)
+            assert run.ended and np.array_equal(run.blocks.last, whole.blocks.last, equal_nan=True)
+            assert len(run.left_out) == 1 and run.left_out[0].startswith(f"Line {at + 1} of journal.jsonl is ")
+
+
+def test_a_file_of_damaged_lines_is_no_log(tmp_path: Path) -> None:
+    path = event_log_path(tmp_path)
+    path.write_bytes(b'{"event":"begin","options":{}}\n' + b"{\n" * 101)
+    with pytest.raises(DataError, match=r"journal\.jsonl: line 102 .*100 lines before: this is no event log"):
         read_run(tmp_path)
 
 

@@ -15,6 +15,7 @@ from glassformer.reports.charts import Series
 from glassformer.reports.page import report_data, report_page
 from glassformer.reports.table import IntervalCell
 from glassformer.runs.folder import EventLog, event_log_path
+from glassformer.runs.history import read_run
 from glassformer.runs.run_list import MAX_SETTINGS, RunList, find_runs, named_runs, stamp
 from glassformer.tasks.metrics.metric import Interval
 from tests.runs.run_folders import make_run
@@ -82,7 +83,7 @@ def test_every_state_has_a_word(tmp_path: Path) -> None:
     make_run(tmp_path / "elsewhere", ended=False)
     os.utime(event_log_path(make_run(tmp_path / "trains", ended=False)))
     make_run(tmp_path / "waits", None)
-    event_log_path(make_run(tmp_path / "broken")).write_text('{"event": "begin"}\n{cut\n{"event": "step"}\n')
+    event_log_path(make_run(tmp_path / "broken")).write_text('{cut\n{"event": "step"}\n')
     (make_run(tmp_path / "yaml") / "config.yaml").write_text("task: [")
     event_log_path(make_run(tmp_path / "begins", None)).write_text('{"event": "begin", "time": 1e300}\n')
     states = {run.name: run.state for run in RunList.read(tmp_path).runs}
@@ -98,10 +99,23 @@ def test_every_state_has_a_word(tmp_path: Path) -> None:
     }
     runs = RunList.read(tmp_path)
     problems = {run.name: run.problem for run in runs.runs if run.problem}
-    assert problems.keys() == {"broken", "yaml"} and problems["broken"].startswith("line 2 is invalid JSON")
+    assert problems.keys() == {"broken", "yaml"} and problems["broken"].startswith("line 1 is invalid JSON")
     assert str(tmp_path) not in "".join(problems.values()), "a page names no folder of the machine"
     assert runs.caption.endswith("1 ended, 2 running, 1 stopped, 1 perhaps stopped, 1 not begun, 2 unreadable")
     assert report_page(runs)
+
+
+def test_a_damaged_line_hides_no_run(tmp_path: Path) -> None:
+    make_run(tmp_path / "whole", scores=(0.5, 0.6))
+    log = event_log_path(make_run(tmp_path / "cut", scores=(0.5, 0.7)))
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:2], lines[2][:30] + b"\n", *lines[3:]]))
+    runs = RunList.read(tmp_path)
+    assert [(run.name, run.state) for run in runs.runs] == [("cut", "ended"), ("whole", "ended")]
+    assert runs.remarks()[1:] == [f"cut: {line}" for line in read_run(tmp_path / "cut").left_out]
+    log.write_bytes(b"".join([*lines, *[b"{\n"] * 12]))
+    *named, more = RunList.read(tmp_path).remarks()
+    assert len(named) == 11 and more.startswith("2 more damaged lines left out")
 
 
 def test_without_validations_the_training_loss_ranks(tmp_path: Path) -> None:

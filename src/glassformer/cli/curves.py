@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from glassformer.cli.options import Checked, Html, Json, command
-from glassformer.cli.screen import fits, print_json, rows_table, say, terminal, text_of, visible
+from glassformer.cli.screen import fits, note, print_json, rows_table, say, terminal, text_of, visible
 from glassformer.errors import DataError, nearest
 from glassformer.reports.page import check_html_path
 
@@ -82,13 +82,16 @@ def _facts(run: RunHistory) -> dict[str, Any]:
         "best_step": run.best,
         "metrics": run.best_metrics(),
         "skipped": [{"step": at["step"], "loss": str(at.get("loss"))} for at in run.skipped],
+        "left_out": list(run.left_out),
         "options": run.options,
     }
 
 
 def _show(runs: list[RunHistory], plotted: list[CurveChart]) -> None:
-    from glassformer.runs.curves import metrics_table
+    from glassformer.runs.curves import left_out_lines, metrics_table
 
+    for line in left_out_lines(runs):
+        note(line)
     console = terminal()
     for chart in plotted:
         console.print(_plot(chart, runs, min(console.width, MAX_WIDTH)))

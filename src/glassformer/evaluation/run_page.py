@@ -78,7 +78,7 @@ class RunVerdict(Display):
         return [first, *(replace(table, folded=True) for table in others)]
 
     def remarks(self) -> list[str]:
-        return self.report.remarks()
+        return [*self.report.remarks(), *self.history.left_out]
 
 
 def run_reports(

@@ -177,7 +177,8 @@ class TrainingCurves(Display):
 
     def remarks(self) -> list[str]:
         left_out = [chart.title for chart in self._all_charts[MAX_CHARTS:]]
-        return [*self.notes, *([f"Not drawn: {', '.join(left_out)}."] if left_out else [])]
+        damaged = [] if not self.whole else left_out_lines(self.runs)
+        return [*self.notes, *damaged, *([f"Not drawn: {', '.join(left_out)}."] if left_out else [])]
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,6 +210,11 @@ def subtitle(runs: Sequence[RunHistory]) -> str:
     ends = ("" if run.ended else f", {run.state}" for run in runs)
     times = (f"{run.last:,} steps in {clock(run.seconds)}{end}" for run, end in zip(runs, ends, strict=True))
     return f"{' · '.join(times)}, {alone}"
+
+
+def left_out_lines(runs: Sequence[RunHistory]) -> list[str]:
+    """A sentence for each damaged line that is left out, of several runs with their names."""
+    return [f"{run.name}: {line}" if len(runs) > 1 else line for run in runs for line in run.left_out]
 
 
 def _marks(run: RunHistory, group: str) -> Iterator[Marks]:

@@ -30,7 +30,7 @@ from safetensors.numpy import save
 from glassformer.errors import DataError
 from glassformer.files import open_regular_file
 from glassformer.files.atomic import atomic_file
-from glassformer.runs.folder import parse_nonfinite, read_lines
+from glassformer.runs.folder import parse_nonfinite, problem_of, read_lines, unreadable
 
 CURVES = ("loss", "lr", "grad_norm", "tokens_per_s")
 STEPS = (*CURVES, "epoch", "tokens", "time")
@@ -39,6 +39,8 @@ MAX_BLOCKS = 8192
 MIN_NEW_STEPS = 2048
 """Steps beyond the stored digest from which it is written again."""
 CHECKED_BYTES = 256  # before the end of what was digested: a log that was replaced or cut differs there
+MAX_UNREADABLE = 100
+"""Lines of a log that are left out with a note; of more, this is another file."""
 STEP_EVENTS = ("validation", "checkpoint", "resumed")  # what a rollback undoes besides the steps
 
 
@@ -139,8 +141,8 @@ class Digest:
 
     blocks: of its steps
     first: its first logged step, by name
-    last_event: the last line's event
-    events: (offset of its end, number of its line, record) of every event that is no step
+    last_event: the last readable line's event
+    events: (offset of its end, number of its line, record) of every event that is no step, and of unreadable lines
     """
 
     blocks: Blocks = NO_BLOCKS
@@ -153,6 +155,19 @@ class Digest:
         """Where the last line of a step ends: what is before need not be read again."""
         return int(self.blocks.end[-1]) if len(self.blocks) else 0
 
+    def leave_out(self, end: int, line: int, problem: str, path: Path) -> None:
+        """Leave a line out that cannot be read. Raises: DataError: so many that this is no log."""
+        left_out = self.left_out
+        if len(left_out) >= MAX_UNREADABLE:
+            raise DataError(f"{path}: line {line} {problem}, as {MAX_UNREADABLE} lines before: this is no event log")
+        if line not in left_out:  # a block that is read again has it a second time
+            self.events.append((end, line, unreadable(problem)))
+
+    @property
+    def left_out(self) -> set[int]:
+        """The numbers of the lines that cannot be read."""
+        return {line for _, line, record in self.events if problem_of(record) is not None}
+
 
 def digest_path(log: Path) -> Path:
     """The path of the digest of an event log: `journal.digest` of `journal.jsonl`."""
@@ -163,7 +178,8 @@ def read_digest(path: Path) -> Digest:
     """Read the digest of an event log, which may still be written: the stored one, then the rest of the log.
 
     A digest that is missing, damaged or of another log is made again; where the folder can be written, it is stored.
-    Raises: DataError: no such log, or an invalid line, by its number.
+    A line that cannot be read is left out, and is among the events.
+    Raises: DataError: no such log, or another file.
     """
     stream, size = open_regular_file(path, DataError)
     with stream:
@@ -189,8 +205,8 @@ def _read_tail(digest: Digest, stream: BinaryIO, path: Path) -> None:
 
     def flush() -> None:
         if rows:
-            added = _as_blocks(rows, digest.blocks, path)
-            if not len(digest.blocks):
+            added = _as_blocks(rows, digest, path)
+            if len(added) and not len(digest.blocks):
                 digest.first = {"step": int(added.step[0]), **dict(zip(STEPS, added.last[0].tolist(), strict=True))}
             digest.blocks = (digest.blocks + added).compact()
             rows.clear()
@@ -198,7 +214,9 @@ def _read_tail(digest: Digest, stream: BinaryIO, path: Path) -> None:
     newest = max([*digest.blocks.step[-1:].tolist(), *(_step_of(x) for _, _, x in digest.events)], default=-math.inf)
     for end, record in read_lines(stream, digest.offset, line, path):
         line, event = line + 1, record["event"]
-        digest.last_event = event
+        if (problem := problem_of(record)) is not None:
+            digest.leave_out(end, line, problem, path)
+            continue
         try:
             if event == "step":
                 step = _step(record)
@@ -213,10 +231,11 @@ def _read_tail(digest: Digest, stream: BinaryIO, path: Path) -> None:
                 record = record if event == "begin" else parse_nonfinite(record)
                 newest = max(newest, _step_of(record))
                 digest.events.append((end, line, record))
+            digest.last_event = event
         except DataError:  # of a line before this one
             raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
-            raise DataError(f"{path}: line {line} is no {event} of a run: {error}") from None
+            digest.leave_out(end, line, f"is no {event} of a run: {error}", path)
     flush()
 
 
@@ -231,21 +250,33 @@ def _step(record: dict[str, Any]) -> int:
     return step
 
 
-def _as_blocks(rows: list[tuple[int, int, int, list[Any]]], known: Blocks, path: Path) -> Blocks:
-    """Lines of steps as blocks of one. Raises: DataError: a value that is no number, by its line."""
+def _as_blocks(rows: list[tuple[int, int, int, list[Any]]], digest: Digest, path: Path) -> Blocks:
+    """Lines of steps as blocks of one, after those of a digest; one with a value that is no number is left out."""
+    if not rows:
+        return NO_BLOCKS
     steps, ends, lines, values = zip(*rows, strict=True)
     try:
         last = np.array(values, dtype=np.float64).reshape(len(rows), len(STEPS))
     except (TypeError, ValueError, OverflowError):
-        for line, row in zip(lines, values, strict=True):
-            try:
-                _ = [float(x) for x in row]
-            except (TypeError, ValueError, OverflowError) as error:
-                raise DataError(f"{path}: line {line} is no step of a run: {error}") from None
-        raise
+        numeric = [row for row in rows if _is_numeric(row, digest, path)]
+        if len(numeric) == len(rows):
+            raise
+        return _as_blocks(numeric, digest, path)
+    known = digest.blocks
     before = float(known.last[-1, STEPS.index("tokens")]) if len(known) else 0.0
     step, end, line = (np.array(column, dtype=np.int64) for column in (steps, ends, lines))
     return Blocks.of_steps(step, end, line, last, before)
+
+
+def _is_numeric(row: tuple[int, int, int, list[Any]], digest: Digest, path: Path) -> bool:
+    """Whether the values of a line are numbers; else the digest leaves it out."""
+    _, end, line, values = row
+    try:
+        _ = [float(x) for x in values]
+    except (TypeError, ValueError, OverflowError) as error:
+        digest.leave_out(end, line, f"is no step of a run: {error}", path)
+        return False
+    return True
 
 
 def _go_back(digest: Digest, step: int, stream: BinaryIO, path: Path) -> None:
@@ -254,16 +285,17 @@ def _go_back(digest: Digest, step: int, stream: BinaryIO, path: Path) -> None:
     cut, digest.blocks = digest.blocks[whole : whole + 1], digest.blocks[:whole]
     if len(cut) and cut.count[0] > 1:  # the steps of this block that are before are read again
         offset, line = digest.offset, int(digest.blocks.line[-1]) if whole else 0
+        left_out = digest.left_out
         rows: list[tuple[int, int, int, list[Any]]] = []
         for number, (end, record) in enumerate(read_lines(stream, offset, line, path), line + 1):
             if end > cut.end[0]:
                 break
-            if record["event"] == "step":
+            if record["event"] == "step" and number not in left_out:
                 while rows and rows[-1][0] >= int(record["step"]):
                     rows.pop()
                 rows.append((int(record["step"]), end, number, [record.get(name, math.nan) for name in STEPS]))
         if rows := [row for row in rows if row[0] < step]:
-            digest.blocks += _as_blocks(rows, digest.blocks, path)
+            digest.blocks += _as_blocks(rows, digest, path)
     digest.events = [event for event in digest.events if _step_of(event[2]) < step]
 
 

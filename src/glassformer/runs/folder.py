@@ -12,7 +12,10 @@ The event log is an append-only file of JSON lines, which a resumed run continue
     {"event": "skipped", "time": …, "step": 2, "loss": "nan", …}
 
 A line is written in one call, so a reader sees all of it or none, but for one that a kill has cut: readers skip it, and
-the next writer drops it. Numbers that are not finite are written as "nan", "inf", "-inf", which JSON does not have.
+the next writer drops it. A crash of the machine, or a hand, may leave a damaged line further up. The history of a run
+leaves it out with a note, as the model and the evaluation are whole; `read_event_log` raises, as its caller counts on
+each line. A run that resumes reads its checkpoint, and nothing of the log. Numbers that are not finite are written as
+"nan", "inf", "-inf", which JSON does not have.
 
     journal.jsonl ──read_event_log──> records      history.py: what they say of a run
 """
@@ -227,6 +230,8 @@ def stored_config(folder: Path) -> dict[str, Any]:
 
 
 NONFINITE = ("nan", "inf", "-inf")
+UNREADABLE = "\0unreadable"
+"""The event of a line that cannot be read: none that a program writes."""
 MAX_LINE_BYTES, CHUNK_BYTES = 16 << 20, 1 << 20
 """An event has below 10 kB: a file of longer lines is another file, and is not read into memory whole."""
 
@@ -317,7 +322,9 @@ def read_event_log(path: str | Path) -> Iterator[dict[str, Any]]:
     path = as_path(path)
     stream, _ = open_regular_file(path, DataError)
     with stream:
-        for _, record in read_lines(stream, 0, 0, path):
+        for number, (_, record) in enumerate(read_lines(stream, 0, 0, path), start=1):
+            if (problem := problem_of(record)) is not None:
+                raise DataError(f"{path}: line {number} {problem}, so the log is damaged; delete that line")
             yield record if record["event"] == "begin" else parse_nonfinite(record)
 
 
@@ -327,8 +334,9 @@ def read_lines(stream: BinaryIO, offset: int, line: int, path: Path) -> Iterator
     Args:
         line: number of the lines before it
         path: for errors
-    Returns: the offset of the end of each line, and its record as it is written.
-    Raises: DataError: an invalid line, by its number.
+    Returns: the offset of the end of each line, and its record as it is written; of an invalid line that of
+        `unreadable`.
+    Raises: DataError: a line so long that this is another file.
     """
     stream.seek(offset)
     rest = b""
@@ -338,7 +346,7 @@ def read_lines(stream: BinaryIO, offset: int, line: int, path: Path) -> Iterator
             lines = whole.split(b"\n")
             # The reader of the records may move the stream.
             position = stream.tell()
-            for text, record in zip(lines, _records(lines, line, path), strict=True):
+            for text, record in zip(lines, _records(lines), strict=True):
                 offset += len(text) + 1
                 yield offset, record
             stream.seek(position)
@@ -347,26 +355,38 @@ def read_lines(stream: BinaryIO, offset: int, line: int, path: Path) -> Iterator
             raise DataError(f"{path}: line {line + 1} is longer than {MAX_LINE_BYTES} bytes: this is no event log")
 
 
-def _records(lines: list[bytes], before: int, path: Path) -> list[dict[str, Any]]:
-    """Parse lines: all at once where they are valid, else one by one, to name the one that is not."""
+def _records(lines: list[bytes]) -> list[dict[str, Any]]:
+    """Parse lines: all at once where they are valid, else one by one, to tell which is not."""
     try:
         records = json.loads(b"[" + b",".join(lines) + b"]")
     except (ValueError, RecursionError):
         records = []
     valid = len(records) == len(lines) and all(type(x) is dict and type(x.get("event")) is str for x in records)
-    return records if valid else [_record(x, f"{path}: line {before + i}") for i, x in enumerate(lines, 1)]
+    return records if valid else [_record(x) for x in lines]
 
 
-def _record(line: bytes, where: str) -> dict[str, Any]:
+def _record(line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except UnicodeDecodeError:
-        raise DataError(f"{where} is no text, so the log is damaged; delete that line") from None
+        return unreadable("is no text")
+    except json.JSONDecodeError as problem:  # its own text counts lines within this one
+        return unreadable(f"is invalid JSON ({problem.msg}: character {problem.pos + 1})")
     except (ValueError, RecursionError) as problem:
-        raise DataError(f"{where} is invalid JSON, so the log is damaged: {problem}; delete that line") from None
+        return unreadable(f"is invalid JSON ({problem})")
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
-        raise DataError(f'{where} is no record of a log: an object with a text "event"; delete that line')
+        return unreadable('is no record of a log: an object with a text "event"')
     return record
+
+
+def unreadable(problem: str) -> dict[str, Any]:
+    """The record in place of a line that cannot be read; `problem`: why."""
+    return {"event": UNREADABLE, "problem": problem}
+
+
+def problem_of(record: dict[str, Any]) -> str | None:
+    """Why a line cannot be read; None = it can."""
+    return str(record.get("problem", "is damaged")) if record["event"] == UNREADABLE else None
 
 
 def parse_nonfinite(value: Any) -> Any:

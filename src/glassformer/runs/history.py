@@ -28,6 +28,7 @@ from glassformer.runs.folder import (
     WANDB_SUMMARY,
     iterate_runs,
     log_of,
+    problem_of,
     stored_config,
     without_steps,
 )
@@ -55,6 +56,7 @@ class RunHistory:
     planned: the number of steps it set out for
     metric: that of its best model
     started: when its log begins, in seconds since 1970
+    left_out: a sentence for each line of the log that cannot be read
     """
 
     name: str
@@ -71,6 +73,7 @@ class RunHistory:
     planned: int | None = None
     metric: str | None = None
     started: float | None = None
+    left_out: Sequence[str] = ()
 
     @property
     def last(self) -> int:
@@ -158,11 +161,13 @@ class RunHistory:
 def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, Any] | None = None) -> RunHistory:
     """Read the log of a run; that of a method of few labels, which has none, is empty.
 
+    A damaged line hides no run: it is left out, and named in `left_out`.
+
     Args:
         folder: of a run, or a log in it
         name: of the run, else that of the folder
         config: the effective configuration, where it is known; None = it is read from the folder
-    Raises: DataError: there is no log, or it is damaged.
+    Raises: DataError: there is no log, or nothing of it can be read.
     """
     given = as_path(folder, "folder")
     if without_steps(given):
@@ -175,6 +180,7 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
     validations: dict[int, tuple[Mapping[str, float], bool]] = {}
     checkpoints: dict[int, None] = {}
     skipped: list[dict[str, Any]] = []
+    problems: dict[int, str] = {}
     for _, line, record in digest.events:
         event = record["event"]
         try:
@@ -189,8 +195,13 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
                     checkpoints[int(record["step"])] = None
                 case "skipped":
                     skipped.append({**record, "step": int(record["step"])})
+                case _ if (problem := problem_of(record)) is not None:
+                    problems[line] = problem
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
-            raise DataError(f"{path}: line {line} is no {event} of a run: {error}") from None
+            problems[line] = f"is no {event} of a run: {error}"
+    if problems and len(problems) == len(digest.events) and not len(digest.blocks):
+        line, problem = next(iter(problems.items()))
+        raise DataError(f"{path}: line {line} {problem}; no line of it can be read")
     blocks, ended = digest.blocks, digest.last_event == "end"
     folder_of_log, times = path.parent, blocks.last[:, STEPS.index("time")]
     return RunHistory(
@@ -208,6 +219,9 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
         planned=planned,
         metric=metric,
         started=started if started is not None and math.isfinite(started) else None,
+        left_out=[
+            f"Line {line} of {path.name} {problem}, and is left out." for line, problem in sorted(problems.items())
+        ],
     )
 
 

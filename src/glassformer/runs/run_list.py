@@ -40,6 +40,8 @@ MAX_POINTS, MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 150_000, 12, 400
 """Of the curves of all runs together, and of one, which has a page of its own with more."""
 MAX_SETTINGS = 40
 """Columns of settings that differ."""
+MAX_LEFT_OUT = 10
+"""Damaged lines of logs that are named."""
 SEED = "training.seed"
 MAX_NAME = 200
 OWN_SETTINGS = ("output", "task", "data.train")
@@ -270,7 +272,11 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
     def remarks(self) -> list[str]:
         intervals = any(value.low is not None for run in self.runs for value in run.metrics.values())
         brackets = "; in brackets 95% intervals, of runs that were evaluated on these rows" * intervals
-        return [f"Metrics are those of the validation at which the best model of a run was saved{brackets}."]
+        metrics = f"Metrics are those of the validation at which the best model of a run was saved{brackets}."
+        damaged = [f"{name}: {line}" for name, run in self.histories.items() for line in run.left_out]
+        hidden = len(damaged) - MAX_LEFT_OUT
+        more = f"{counted(hidden, 'more damaged line')} left out; the page of a run names its own."
+        return [metrics, *damaged[:MAX_LEFT_OUT], *([more] if hidden > 0 else [])]
 
 
 def named_runs(folder: str | Path, names: Sequence[str]) -> dict[str, Path]:
