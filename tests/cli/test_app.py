@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +31,28 @@ app.main()
 """
 
 
+ENTRY = """
+from tests.cli.test_app import add_fake
+from glassformer.__main__ import main
+
+add_fake()
+"""
+IMPORTED = """
+import os, signal, sys, types
+
+class Interrupted(types.ModuleType):
+    def __getattr__(self, name):
+        os.kill(os.getpid(), signal.SIGINT)
+
+from glassformer.__main__ import main
+sys.modules["glassformer.cli.app"] = Interrupted("app")
+"""
+ENDING = """
+import atexit, os, signal
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+"""
+
+
 def fake(what: str) -> None:
     """Do WHAT."""
     if what == "lines":
@@ -38,6 +62,14 @@ def fake(what: str) -> None:
         print("q kᵀ")
     elif what == "interrupt":
         raise KeyboardInterrupt
+    elif what.startswith("signals"):
+        number = int(what.removeprefix("signals "))
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)  # the second one, while it is cleaned up
+            print("cleaned up")
     elif what == "missing file":
         Path("no/such/file").read_text()
     elif what == "bug":
@@ -296,3 +328,22 @@ def test_completion_installs_into_the_home_folder(tmp_path: object) -> None:
     done = run("--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert done.returncode == 0
     assert "bash completion installed" in done.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals that a process sends to itself, which Windows lacks")
+@pytest.mark.parametrize(
+    ("program", "arguments", "output", "code"),
+    [
+        (ENTRY, ["fake", f"signals {signal.SIGINT:d}"], "cleaned up\n", 130),
+        (ENTRY, ["fake", f"signals {signal.SIGTERM:d}"], "cleaned up\n", 143),
+        (IMPORTED, [], "", 130),
+        (ENTRY + ENDING, ["fake", "interrupt"], "", -signal.SIGINT),
+    ],
+    ids=["two at once", "SIGTERM, then one more", "while it is imported", "while it ends"],
+)
+def test_a_signal_is_no_traceback(program: str, arguments: list[str], output: str, code: int) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", f"{program}\nmain()", *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert (process.stdout, process.returncode) == (output, code), process.stderr
+    assert "Traceback" not in process.stderr

@@ -133,7 +133,7 @@ def test_the_page_of_sounds_carries_no_explorer() -> None:
 
 def test_the_page_of_documents_carries_no_explorer() -> None:
     size = compressed("ask.js", "ask.css")
-    assert size <= 30_000, f"{size:,} bytes compressed"
+    assert size <= 31_000, f"{size:,} bytes compressed"
 
 
 def test_a_report_is_light_and_carries_charts_only_where_it_has_some() -> None:

@@ -64,7 +64,7 @@ def errors(
         if groups is not None:
             show_tables([groups.table()], groups.sentences())
     if page is not None:
-        with progress_of("explorer pages") as bar:
+        with progress_of(f"{page.name}, then the explorer's pages of its worst rows") as bar:
             pages = save_errors_page(split, page, options.look if network else 0, bar)
         say_saved(page, pages, err=json)
     elif network and not (json or only_print):

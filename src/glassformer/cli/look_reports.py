@@ -88,7 +88,7 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
     if split is None:
         write_page(html, report_page(curves_alone(folder, history, problem)))
     else:
-        with progress_of("explorer pages") as bar:
+        with progress_of(f"{html.name}, then the explorer's pages of its worst rows") as bar:
             pages = save_run_page(split, html, bar)
     if json:
         print_json({"out": str(html), "pages": pages}, indent=None)

@@ -18,7 +18,7 @@ from glassformer.evaluation.error_analysis.served import (
     evaluated_rows,
     explored_split,
     explorer_of,
-    write_explorer_pages,
+    write_with_explorer,
 )
 from glassformer.evaluation.evaluate import PREDICTIONS, EvaluationReport, beside_baselines
 from glassformer.evaluation.runs import EvaluatedSplit, saved_split
@@ -27,7 +27,6 @@ from glassformer.explorer.session_runs import SessionFactory
 from glassformer.files import read_json_object
 from glassformer.reports.charts import SavedModel
 from glassformer.reports.kinds import read_reports
-from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
 from glassformer.runs.curves import RunSettings, TrainingCurves, best_validation, outcome, subtitle
@@ -245,10 +244,9 @@ def save_run_page(split: EvaluatedSplit, path: Path, progress: Callable[[int, in
     """Write the page of a run as an HTML file, and next to it the explorer's pages of the rows with the highest loss.
 
     Args:
-        progress: called after each of these pages with the number of them and of all
+        progress: as of `write_with_explorer`
     Returns: the explorer's pages, relative to the folder of the file.
     """
     linked = 0 if split.run.scorer is not None else LINKED_ROWS  # of what is no network there is nothing to look into
-    pages = write_explorer_pages(split, linked, path, progress)
-    write_page(path, report_page(*run_reports(split, pages=pages)))
-    return sorted(pages.values())
+    history = read_run(split.run.folder)
+    return write_with_explorer(split, path, linked, lambda pages: run_reports(split, history, pages=pages), progress)

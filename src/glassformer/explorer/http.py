@@ -11,6 +11,7 @@ import secrets
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import torch
 from starlette.concurrency import run_in_threadpool
@@ -40,12 +41,24 @@ OTHER_KEY = (
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
-class Guard:
-    """ASGI middleware: refuses requests that fail the checks, and adds security headers to every response."""
+MAX_COMMAND_BYTES = 4_000
+"""Of a command in a header: browsers refuse long ones."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+
+class Guard:
+    """ASGI middleware: refuses requests that fail the checks, and adds security headers to every response.
+
+    Args:
+        token: access token required by /api
+        command: that started the server, which a page names when the server has ended; "" = the page knows none
+    """
+
+    def __init__(self, app: ASGIApp, token: str, command: str = "") -> None:
         self.app = app
         self.token = token
+        self._command = quote(command, errors="replace")
+        if len(self._command) > MAX_COMMAND_BYTES:
+            self._command = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,6 +70,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update({**HEADERS, "cache-control": "no-store" if api else "no-cache"})
+                if api and self._command:
+                    headers["x-command"] = self._command
             await send(message)
 
         refusal_response = self._refusal(Headers(scope=scope), api)

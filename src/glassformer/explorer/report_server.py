@@ -127,7 +127,6 @@ class ReportServer(LocalPage):
     ) -> None:
         super().__init__()
         self._pages, self._wording, self._stamp = pages, wording, stamp
-        self._command = exact_command()
         self._explorers = Explorers(explored, self._token)
         self.serve_app(self._app(), port)
 
@@ -135,7 +134,6 @@ class ReportServer(LocalPage):
         def data(path: str) -> bytes:
             reports = self._pages(path)
             written = part_data(*reports, title=page_title(reports), wording=self._wording)
-            written["command"] = self._command
             return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
         async def report(request: Request) -> Response:
@@ -159,7 +157,8 @@ class ReportServer(LocalPage):
             *static_routes(path=f"{LOOK}{{name:path}}"),
             Route("/{path:path}", http.static_text(served_page(), "text/html")),
         ]
-        return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), self._token)
+        app = Starlette(routes=routes, exception_handlers={HTTPException: http.http_error})
+        return Guard(app, self._token, exact_command())
 
     def close(self) -> None:
         """Stop the server and the explorers."""

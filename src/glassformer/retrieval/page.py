@@ -32,6 +32,7 @@ from glassformer.explorer.registry import request_of
 from glassformer.explorer.server import LocalPage
 from glassformer.inspect.token_match import TokenMatch, token_match
 from glassformer.inspect.tokens import Token
+from glassformer.reports.page import exact_command
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.retrieval.answer import Answer, AnyReader, ask
@@ -91,7 +92,8 @@ class DocumentsPage(LocalPage):
             return await http.frame(request, lambda: asked.frame(name, self, wanted))
 
         routes = [*static_routes("ask"), Route("/api/view/{name}", http.json_errors(view), methods=["POST"])]
-        return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), self._token)
+        app = Starlette(routes=routes, exception_handlers={HTTPException: http.http_error})
+        return Guard(app, self._token, exact_command())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -175,54 +175,70 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
     path = log_of(folder)
     digest = _digest(path)
     own = path.suffix == ".jsonl"
-    options: dict[str, Any] = {}
-    planned, metric, started = None, None, None
-    validations: dict[int, tuple[Mapping[str, float], bool]] = {}
-    checkpoints: dict[int, None] = {}
-    skipped: list[dict[str, Any]] = []
-    problems: dict[int, str] = {}
+    logged = _LoggedEvents()
     for _, line, record in digest.events:
-        event = record["event"]
-        try:
-            match event:
-                case "begin":
-                    options, started = dict(record.get("options") or {}), float(record.get("time") or math.nan)
-                    planned = None if record.get("steps") is None else int(record["steps"])
-                    metric = None if record.get("metric") is None else str(record["metric"])
-                case "validation":
-                    validations[int(record["step"])] = dict(record["metrics"]), bool(record.get("best"))
-                case "checkpoint" | "resumed":  # resuming truncates the event of the checkpoint itself
-                    checkpoints[int(record["step"])] = None
-                case "skipped":
-                    skipped.append({**record, "step": int(record["step"])})
-                case _ if (problem := problem_of(record)) is not None:
-                    problems[line] = problem
-        except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
-            problems[line] = f"is no {event} of a run: {error}"
-    if problems and len(problems) == len(digest.events) and not len(digest.blocks):
-        line, problem = next(iter(problems.items()))
+        logged.add(line, record)
+    if logged.problems and len(logged.problems) == len(digest.events) and not len(digest.blocks):
+        line, problem = next(iter(logged.problems.items()))
         raise DataError(f"{path}: line {line} {problem}; no line of it can be read")
     blocks, ended = digest.blocks, digest.last_event == "end"
     folder_of_log, times = path.parent, blocks.last[:, STEPS.index("time")]
     return RunHistory(
         name=name or (path.parent if given.is_file() else given).resolve().name,
-        options=dict(config or (stored_config(path.parent) if own else {}) or options),
+        options=dict(config or (stored_config(path.parent) if own else {}) or logged.options),
         steps={"step": blocks.step, **{x: blocks.last[:, i] for i, x in enumerate(STEPS)}},
         blocks=blocks,
         first=digest.first,
-        validation=_by_metric({step: metrics for step, (metrics, _) in validations.items()}),
-        best=next((step for step, (_, best) in reversed(validations.items()) if best), None),
-        skipped=skipped,
-        checkpoints=list(checkpoints),
+        validation=_by_metric({step: metrics for step, (metrics, _) in logged.validations.items()}),
+        best=next((step for step, (_, best) in reversed(logged.validations.items()) if best), None),
+        skipped=logged.skipped,
+        checkpoints=list(logged.checkpoints),
         ended=ended,
         state=run_state(folder_of_log, path, ended, times, marks_end=not path.name.startswith(EVENTS)),
-        planned=planned,
-        metric=metric,
-        started=started if started is not None and math.isfinite(started) else None,
+        planned=logged.planned,
+        metric=logged.metric,
+        started=logged.started,
         left_out=[
-            f"Line {line} of {path.name} {problem}, and is left out." for line, problem in sorted(problems.items())
+            f"Line {line} of {path.name} {problem}, and is left out."
+            for line, problem in sorted(logged.problems.items())
         ],
     )
+
+
+@dataclass
+class _LoggedEvents:
+    """What a log says besides its steps; `problems`: of the lines that cannot be read, by their numbers."""
+
+    options: dict[str, Any] = field(default_factory=dict)
+    planned: int | None = None
+    metric: str | None = None
+    started: float | None = None
+    validations: dict[int, tuple[Mapping[str, float], bool]] = field(default_factory=dict)
+    checkpoints: dict[int, None] = field(default_factory=dict)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    problems: dict[int, str] = field(default_factory=dict)
+
+    def add(self, line: int, record: dict[str, Any]) -> None:
+        """Take in a line."""
+        if (problem := problem_of(record)) is not None:
+            self.problems[line] = problem
+            return
+        event = record["event"]
+        try:
+            match event:
+                case "begin":
+                    self.options, started = dict(record.get("options") or {}), float(record.get("time") or math.nan)
+                    self.started = started if math.isfinite(started) else None
+                    self.planned = None if record.get("steps") is None else int(record["steps"])
+                    self.metric = None if record.get("metric") is None else str(record["metric"])
+                case "validation":
+                    self.validations[int(record["step"])] = dict(record["metrics"]), bool(record.get("best"))
+                case "checkpoint" | "resumed":  # resuming truncates the event of the checkpoint itself
+                    self.checkpoints[int(record["step"])] = None
+                case "skipped":
+                    self.skipped.append({**record, "step": int(record["step"])})
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
+            self.problems[line] = f"is no {event} of a run: {error}"
 
 
 def _without_steps(folder: Path, name: str | None, config: Mapping[str, Any] | None) -> RunHistory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.evaluation.error_analysis import page as page_module
+from glassformer.evaluation.error_analysis import served
 from glassformer.evaluation.error_analysis.page import EvaluatedRows
 from glassformer.evaluation.error_analysis.served import save_errors_page
 from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun
@@ -99,6 +101,53 @@ def test_every_kind_of_label_has_a_page() -> None:
     for records, kind, expected in cases:
         browser = held(records)["browser"]
         assert browser["kind"] == kind and expected.items() <= browser["rows"][0].items()
+
+
+class Session:
+    """An explorer that has nothing to compute."""
+
+    facts = None
+
+    def __init__(self, factory: object) -> None:
+        pass
+
+    def begin(self, texts: object) -> Session:
+        return self
+
+    def result(self) -> Session:
+        return self
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("until", [0, 1, 2])
+def test_who_interrupts_the_explorers_pages_has_the_page_with_those_that_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: int
+) -> None:
+    html, written = tmp_path / "errors.html", []
+
+    class Page:
+        def __init__(self, *given: object, **options: object) -> None:
+            pass
+
+        def save(self, path: Path) -> None:
+            assert html.is_file(), "the page is there before those that it leads to"
+            if len(written) == until:
+                raise KeyboardInterrupt
+            path.write_text("page")
+            written.append(f"errors-look/{path.name}")
+
+    monkeypatch.setattr(served, "SessionRuns", Session)
+    monkeypatch.setattr(served, "StandalonePage", Page)
+    monkeypatch.setattr(TrainedRun, "model", types.SimpleNamespace(session_factory=lambda: None))
+    run = TrainedRun(tmp_path, parse_config({"task": "classify", "output": "x", "model": "m", "data": {"train": "a"}}))
+    split = EvaluatedSplit(run, "validation", None, report("classify", classified()), classified())
+    with pytest.raises(KeyboardInterrupt):
+        save_errors_page(split, html, look=3)
+    browser = data_of(html.read_text())["reports"][0]["browser"]
+    assert {row["page"] for row in browser["rows"] if "page" in row} == set(written) and len(written) == until
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["errors-look", "errors.html"][until == 0 :]
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import glassformer
-from glassformer.reports.page import report_page
+from glassformer.reports.page import made_by, report_page
 from glassformer.retrieval.answer import ask
 from glassformer.retrieval.indexing import index_folder
 from glassformer.retrieval.opening import open_store
@@ -202,3 +202,19 @@ def test_an_address_without_its_key_says_so(tab: Callable[..., Tab], served: Doc
     page.goto(served.url.partition("#")[0])
     told = "The address lacks its key; open the whole address that the terminal printed, to the end of #token=…"
     page.get_by_role("alert").filter(has_text=told).wait_for()
+
+
+def test_a_page_whose_program_has_ended_says_how_to_start_it_again(
+    tab: Callable[..., Tab], retriever: Retriever, check: Check
+) -> None:
+    one = tab(expect="ERR_CONNECTION")
+    with made_by(["glassformer", "look", "my store"]), DocumentsPage(retriever) as page:
+        page.serve()
+        shown = opened(one, page, QUESTION)
+    shown.get_by_role("textbox", name="Question").fill("what else?")
+    shown.keyboard.press("Enter")
+    told = shown.get_by_role("alert").filter(has_text="The program that serves this page has ended. What is on screen")
+    told.get_by_role("button", name="Copy the command").wait_for()
+    assert told.locator("code").inner_text() == "glassformer look 'my store'"
+    assert shown.locator(".ask-tokens canvas").count() == 1, "the answer stays"
+    check(shown, "documents whose server has ended")

@@ -3,7 +3,7 @@
 import { type BinaryFrame, readFrame } from "./binary-frame";
 import type { EmbeddingSource } from "./embedding";
 import { LRUCache } from "./lru-cache";
-import { SERVER_GONE } from "./served-page";
+import { SERVER_GONE, remember } from "./served-page";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
 import type { Progress, Session, Transport, TraceLine, GenerationRequest, PageLocation, ViewOptions } from "./types";
@@ -106,7 +106,7 @@ export class HttpTransport implements Transport {
     const headers = { ...options.headers, ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
     // One of several models has a path: /look/NAME, and its API is /api/look/NAME//…; a frame in a notebook has none.
     const { pathname } = location, own = /^\/./.test(pathname) ? `${pathname}/` : "";
-    const answer = await fetch(`/api${own}${path}`, { ...options, headers, cache: "no-store" }).catch(unreachable);
+    const answer = await fetch(`/api${own}${path}`, { ...options, headers, cache: "no-store" }).then(remember, unreachable);
     if (!answer.ok) throw await errorOf(answer);
     return answer;
   }

@@ -2,6 +2,17 @@
 
 export const SERVER_GONE = "The program that serves this page has ended.";
 
+let started = "";
+
+/** The command that started the server, as it was typed; "" = none is known, such as where Python serves. */
+export const startedBy = (): string => started;
+
+/** Remember the command that an answer of the server names. */
+export function remember(answer: Response): Response {
+  started = decodeURIComponent(answer.headers.get("X-Command") ?? "") || started;
+  return answer;
+}
+
 /** The link of this server that a click follows in this tab, to another page; null where it does not. */
 function linkOf(event: MouseEvent): HTMLAnchorElement | null {
   const link = (event.target as Element).closest?.("a[href]");

@@ -4,7 +4,7 @@
  */
 
 import { sentence } from "../core/format";
-import type { Live, ServedPage } from "./types";
+import type { Live, PackedPage } from "./types";
 
 /** Between two looks at what trainings write, in ms; and how many times as long as an answer took. */
 const EVERY = 5_000, TIMES = 10;
@@ -19,7 +19,7 @@ function button(words: string, act: () => void): HTMLButtonElement {
 }
 
 /** Draw newer reports; what is scrolled, open and in focus stays so. */
-function renew({ place, draw }: Live, page: ServedPage): void {
+function renew({ place, draw }: Live, page: PackedPage): void {
   const all = <T extends Element>(what: string) => [...place.querySelectorAll<T>(what)];
   const label = (each: Element) => each.ariaLabel ?? each.textContent;
   const boxes = all(".sheet").map((each) => [each.scrollLeft, each.scrollTop]), open = all<HTMLDetailsElement>("details").map((each) => each.open);
@@ -47,7 +47,7 @@ async function look(live: Live, tag: string): Promise<void> {
     const answer = await live.ask(tag);
     if (answer.status === 304) tell();
     else {
-      const told = (await answer.json()) as ServedPage & { error?: string };
+      const told = (await answer.json()) as PackedPage & { error?: string };
       if (!answer.ok) tell(sentence(told.error ?? answer.statusText));
       else {
         tag = answer.headers.get("etag") ?? "";

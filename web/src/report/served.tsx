@@ -6,23 +6,23 @@
 import "./served.css";
 import { takeToken } from "../core/access-token";
 import { sentence } from "../core/format";
-import { followWhileServed } from "../core/served-page";
+import { followWhileServed, remember } from "../core/served-page";
 import { ServerGone } from "../ui/server-gone";
 import { reach } from "./address";
 import { element, fill } from "./dom";
-import type { PackedPage, ReportData, ServedPage } from "./types";
+import type { PackedPage, ReportData } from "./types";
 
 const script = document.querySelector<HTMLElement>("script[data-from]")!;
 const place = document.getElementById(script.dataset.report!)!;
 /** A line above the page, which stays as it is; in the flow: it covers nothing. */
 const news = element(<div class="report-news" role="status" />);
-let token = "", command = "";
+let token = "";
 
 const tell = (...words: (string | Node)[]): void => news.replaceChildren(...words);
 
 /** Say that the server has ended; once, as its command may be marked to be copied. */
 function lost(): void {
-  if (!news.querySelector(".lost")) fill(news, <div class="lost"><ServerGone line={command} /></div>);
+  if (!news.querySelector(".lost")) fill(news, <div class="lost"><ServerGone /></div>);
 }
 
 /** Draw reports in the place of those that are there. */
@@ -38,8 +38,7 @@ function say(finding: string, role: string): void {
   place.querySelector(".finding")!.setAttribute("role", role);
 }
 
-function draw(page: ServedPage): void {
-  command = page.command;
+function draw(page: PackedPage): void {
   show(page);
   linkBack();
   document.title = page.title || "Glassformer";
@@ -62,7 +61,7 @@ function fail(message: string, again: boolean): void {
   if (again) place.querySelector("main")!.append(element(<button onClick={() => void begin()}>Try again</button>));
 }
 
-const ask = (tag = ""): Promise<Response> => fetch(script.dataset.from + location.pathname, { headers: { authorization: `Bearer ${token}`, ...(tag && { "if-none-match": tag }) } });
+const ask = (tag = ""): Promise<Response> => fetch(script.dataset.from + location.pathname, { headers: { authorization: `Bearer ${token}`, ...(tag && { "if-none-match": tag }) } }).then(remember);
 
 async function begin(): Promise<void> {
   say("Reading …", "status");
@@ -70,7 +69,7 @@ async function begin(): Promise<void> {
     token = (await takeToken()) ?? "";
     const answer = await ask();
     tell();
-    const told = (await answer.json()) as ServedPage & { error?: string };
+    const told = (await answer.json()) as PackedPage & { error?: string };
     if (!answer.ok) return fail(told.error ?? answer.statusText, answer.status !== 401);
     draw(told);
     reach();

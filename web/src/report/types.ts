@@ -219,11 +219,6 @@ export interface PackedPage extends PageData {
   axes: (number[] | [[number, number, number]])[];
 }
 
-/** A page as a server has it, with the command that serves it; "": a program does. */
-export interface ServedPage extends PackedPage {
-  command: string;
-}
-
 /** Draws charts of series into an element; a bundle of its own, which only pages with such charts carry. */
 export type DrawSeries = (into: HTMLElement, charts: SeriesData[], groups?: Picked) => () => void;
 
@@ -252,7 +247,7 @@ export type DrawRows = (data: BrowserData) => VNode;
 /** What a served page has for what looks for newer reports. */
 export interface Live {
   place: HTMLElement;
-  draw(page: ServedPage): void;
+  draw(page: PackedPage): void;
   /** The reports that the server has now; tag: those that are there, which are answered by 304. */
   ask(tag: string): Promise<Response>;
   /** Say something above the page, or nothing. */

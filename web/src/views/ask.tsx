@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { setFragment } from "../core/browser";
 import { type Answer, type Asked, ask, asTyped, describe, SEARCH_METHODS, type Method, type Passage, passagePlace, type StoreFacts, unmarked } from "./ask/documents";
-import { count, plural, sentence } from "../core/format";
+import { count, plural } from "../core/format";
 import type { Transport } from "../core/types";
 import { pairsOf } from "../core/url-state";
 import { Icon } from "../ui/icons";
@@ -12,6 +12,7 @@ import { Logo } from "../ui/logo";
 import { moveFocus } from "../ui/roving-tabindex";
 import { Segments } from "../ui/segments";
 import { nextTheme, theme } from "../ui/theme";
+import { isGone, Problem } from "./ask/problem";
 import { Why } from "./ask/why";
 import "./ask.css";
 
@@ -26,11 +27,11 @@ export function AskPage({ transport }: { transport: Transport }) {
   const store = useSignal<StoreFacts | null>(null);
   const asked = useSignal<Asked>(readAsked());
   const answer = useSignal<Answer | null>(null);
-  const problem = useSignal<string | null>(null);
+  const problem = useSignal<Error | null>(null);
   const busy = useSignal(false);
   const chosen = useSignal(0);
   useEffect(() => {
-    describe(transport).then((facts) => (store.value = facts), (error: Error) => (problem.value = error.message));
+    describe(transport).then((facts) => (store.value = facts), (error: Error) => (problem.value = error));
     const follow = () => (asked.value = readAsked());
     addEventListener("popstate", follow);
     return () => removeEventListener("popstate", follow);
@@ -48,8 +49,8 @@ export function AskPage({ transport }: { transport: Transport }) {
       },
       (error: Error) => {
         if (request.signal.aborted) return;
-        answer.value = null;
-        problem.value = error.message;
+        if (!isGone(error)) answer.value = null;
+        problem.value = error;
       },
     ).finally(() => !request.signal.aborted && (busy.value = false));
     return () => request.abort();
@@ -65,7 +66,7 @@ export function AskPage({ transport }: { transport: Transport }) {
       <Bar store={store.value} />
       <Question asked={asked.value} store={store.value} busy={busy.value} change={change} />
       <main class="ask" aria-busy={busy.value}>
-        {problem.value && <p class="ask-problem" role="alert">{sentence(problem.value)}</p>}
+        {problem.value && <Problem error={problem.value} />}
         {!problem.value && !shown && (busy.value ? <p class="ask-empty" role="status">Searching {store.value ? plural(store.value.passage_count, "passage") : "the documents"}…</p> : <Empty store={store.value} />)}
         {shown && <Found answer={shown} transport={transport} chosen={chosen.value} choose={(at) => (chosen.value = at)} />}
       </main>

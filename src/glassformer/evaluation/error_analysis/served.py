@@ -5,7 +5,7 @@ A row's link carries its text, its label and the way back to the explorer, in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -19,6 +19,7 @@ from glassformer.explorer.report_server import Explored, ReportServer, explorer_
 from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.reports.page import command_line, report_page, shown_command, shown_place, write_page
+from glassformer.reports.report import Display
 from glassformer.tasks.predictions import sort_by_loss
 
 MAX_LAYER_BYTES = 2_000_000
@@ -93,30 +94,58 @@ def save_errors_page(
     """Write the page of a split as an HTML file.
 
     Args:
-        look: how many rows, the worst, get an explorer page next to it
+        look, progress: as of `write_with_explorer`
     Returns: the explorer's pages, relative to the folder of the file.
     """
-    pages = write_explorer_pages(split, look, path, progress)
-    write_page(path, report_page(evaluated_rows(split, pages)))
-    return sorted(pages.values())
+    return write_with_explorer(split, path, look, lambda pages: [evaluated_rows(split, pages)], progress)
 
 
-def write_explorer_pages(
-    split: EvaluatedSplit, count: int, path: Path, progress: Callable[[int, int], None] | None = None
-) -> dict[int, str]:
+def write_with_explorer(
+    split: EvaluatedSplit,
+    path: Path,
+    look: int,
+    reports: Callable[[Mapping[int, str]], Sequence[Display]],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Write a page at once; then an explorer page for each of the worst rows, and the links to those that are there.
+
+    Who interrupts it has the page, with links to the explorer's pages that were written until then.
+
+    Args:
+        look: how many rows
+        reports: of the page, by index of a prediction → its explorer page
+        progress: called with how many of these pages are done, and of all
+    Returns: the explorer's pages, relative to the folder of the file.
+    """
+    write_page(path, report_page(*reports({})))
+    written: dict[int, str] = {}
+    try:
+        for index, page in _explorer_pages(split, look, path, progress):
+            written[index] = page
+    finally:
+        if written:
+            write_page(path, report_page(*reports(written)))
+    return sorted(written.values())
+
+
+def _explorer_pages(
+    split: EvaluatedSplit, count: int, path: Path, progress: Callable[[int, int], None] | None
+) -> Iterator[tuple[int, str]]:
     """Write an explorer page for each of the rows with the highest loss, into a folder next to a file.
 
-    Returns: index of a prediction → its page, relative to the folder of the file.
+    Returns: index of a prediction, and its page, relative to the folder of the file.
     """
     records = sort_by_loss(split.records)[:count]
     if not records:
-        return {}
+        return
     folder = path.parent / f"{path.stem}-look"
     folder.mkdir(parents=True, exist_ok=True)
-    runs, written = SessionRuns(split.run.model.session_factory()), {}
+    runs = SessionRuns(split.run.model.session_factory())
     doubt = chance_remark(split.report)
     try:
-        for done, record in enumerate(records, start=1):
+        for done, record in enumerate(records):
+            if progress is not None:
+                progress(done, len(records))
             texts, file = explorer_texts(record), f"row-{record.index}.html"
             # A text that is too long to look into gets no page; the row shows the command, which says why.
             with suppress(GlassformerError):
@@ -129,9 +158,8 @@ def write_explorer_pages(
                     session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES, start=start, command=command_line()
                 )
                 page.save(folder / file)
-                written[record.index] = f"{folder.name}/{file}"
-            if progress is not None:
-                progress(done, len(records))
+                yield record.index, f"{folder.name}/{file}"
     finally:
         runs.stop()
-    return written
+        with suppress(OSError):  # it has pages
+            folder.rmdir()

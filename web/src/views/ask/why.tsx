@@ -9,6 +9,7 @@ import type { SimilarityState } from "../../core/similarity";
 import type { Transport } from "../../core/types";
 import { dark } from "../../ui/theme";
 import { Heatmap } from "../similarity/heatmap";
+import { Problem } from "./problem";
 import "../similarity.css";
 
 /** Contributions below it are 0.000: words that almost every passage has. */
@@ -23,12 +24,12 @@ type Marked = { word: WordScore } | { boundary: Boundary } | "answer";
 export function Why({ answer, at, transport }: { answer: Answer; at: number; transport: Transport }) {
   const passage = answer.matches[at];
   const around = useSignal<Context | null>(null);
-  const problem = useSignal<string | null>(null);
+  const problem = useSignal<Error | null>(null);
   useEffect(() => {
     const request = new AbortController();
     context(transport, answer.question, passage.id, request.signal).then(
       (found) => !request.signal.aborted && (around.value = found),
-      (error: Error) => !request.signal.aborted && (problem.value = error.message),
+      (error: Error) => !request.signal.aborted && (problem.value = error),
     );
     return () => request.abort();
   }, []);
@@ -38,7 +39,7 @@ export function Why({ answer, at, transport }: { answer: Answer; at: number; tra
       <h2 id="ask-why">Why passage {at + 1}</h2>
       <InFile answer={answer} at={at} around={around.value} />
       {passage.words.length > 0 && <Words passage={passage} />}
-      {problem.value && <p class="ask-problem" role="alert">{problem.value}</p>}
+      {problem.value && <Problem error={problem.value} />}
       {!around.value && !problem.value && <p class="hint" role="status">Comparing token by token…</p>}
       {around.value && score !== undefined && around.value.cells.length > 0 && <Tokens of={around.value} />}
     </section>
