@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from glassformer.explorer.shot import start_of, view_of
+from glassformer.explorer.shot import CARD_TOKENS, start_of, view_of, write_shot
 from glassformer.model import load
 from glassformer.reports import drawing
 from glassformer.reports.drawing import blue, photograph, wrapped
 from tests.cli.conftest import Command
+from tests.e2e.tiny_models import looked_at, make_folder
 
 TEXTS = ("time flies like an arrow", "fruit flies like a banana")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,6 +62,30 @@ def test_a_card_has_a_finding_the_sentence_and_its_head(minilm: Path, command: C
     shown = texts_of(tmp_path / "card.svg")
     assert "In layer 4, head 9, “time” gives 93% of its attention to “flies”." in " ".join(shown)
     assert {f"“{text}”" for text in TEXTS} <= set(shown) and shown.count("banana") == 2
+
+
+def test_a_card_of_a_long_text_shows_what_can_be_read(minilm: Path, command: Command, tmp_path: Path) -> None:
+    """The tokens around the finding, those that get most attention from them, and what is left out, in words."""
+    text = (
+        "The explorer shows what every head does with a text, which words look at which, and how much they give. " * 3
+    )
+    assert command("shot", minilm, text, tmp_path / "card.svg", "--card").returncode == 0
+    (inner,) = ElementTree.parse(tmp_path / "card.svg").getroot().findall(f"{SVG}svg")
+    names = list(inner.iter(f"{SVG}text"))
+    assert len(names) == 2 * CARD_TOKENS and sum(x.get("font-weight") == "600" for x in names) == 2
+    shown = " ".join(texts_of(tmp_path / "card.svg"))
+    assert (
+        re.search(rf"{CARD_TOKENS} of \d+ tokens and the {CARD_TOKENS} of \d+ that get most", shown) and " …" in shown
+    )
+
+
+def test_a_card_of_a_sound_names_no_folder(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "model", "whisper")
+    texts = looked_at(folder, "whisper")
+    with load(folder).look(list(texts), browser=False, block=False) as look:
+        write_shot(look, tmp_path / "card.svg", card=True)
+    shown = " ".join(texts_of(tmp_path / "card.svg"))
+    assert Path(texts[0]).name in shown and str(tmp_path) not in shown
 
 
 @pytest.mark.usefixtures("no_chromium")

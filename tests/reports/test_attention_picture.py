@@ -7,9 +7,10 @@ import io
 import re
 
 import numpy as np
+import pytest
 from PIL import Image
 
-from glassformer.reports.attention_picture import PIXELS, heads, lines, png
+from glassformer.reports.attention_picture import LARGEST_TEXT, LEAST_GAP, PIXELS, heads, lines, png
 
 
 def test_a_png_is_what_others_read() -> None:
@@ -32,6 +33,20 @@ def test_many_heads_have_their_names_below_each_other() -> None:
     drawing = lines(["a"], ["b"], {f"head {i}": [[1.0]] for i in range(12)})
     rows = {float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>head', drawing.svg())}
     assert len(rows) > 1 and max(rows) < drawing.height and min(rows) > 48 + 20
+
+
+@pytest.mark.parametrize(
+    "tokens", [["a", "b"], ["time", "flies", "like"] * 2, ["word"] * 16, ["a long name"] * 9]
+)
+def test_a_drawing_fills_its_box(tokens: list[str]) -> None:
+    box = (500, 518)
+    drawing = lines(tokens, tokens, {"": np.eye(len(tokens)).tolist()}, named=False, room=(24, 24), box=box)
+    scale = min(box[0] / drawing.width, box[1] / drawing.height)
+    assert scale <= LARGEST_TEXT + 0.01 and drawing.width * scale >= 0.98 * box[0]
+    down = max(float(y) for y in re.findall(r'<text x="[\d.]+" y="([\d.]+)"', drawing.svg()))
+    assert down * scale > 0.55 * box[1] or len(tokens) < 4  # of few tokens the rows are no further apart than one reads
+    (left, right) = (float(x) for x in re.findall(r"M([\d.]+) .*? ([\d.]+) [\d.]+\"", drawing.svg())[0])
+    assert right - left >= LEAST_GAP - 1
 
 
 def test_of_a_long_text_a_pixel_is_the_largest_of_its_cells() -> None:

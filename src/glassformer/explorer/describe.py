@@ -27,7 +27,7 @@ from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.loaded_model import LoadedModel
-from glassformer.reports.page import shown_command
+from glassformer.reports.page import shown_command, shown_path
 
 TITLES = {
     "self": "self-attention",
@@ -238,6 +238,11 @@ def _name(folder: Path | None) -> tuple[str | None, list[str]]:
     parent = path.parent.name
     name = f"{parent}/{path.name}" if path.name.startswith(_GENERIC_NAMES) and parent else path.name
     return name.removesuffix("/model"), [_short_path(folder)]
+
+
+def shown_texts(texts: Sequence[str], facts: ModelFacts) -> list[str]:
+    """Texts for what leaves this machine: of the file of an image or a sound, no folders."""
+    return [shown_path(text) if i == 0 and facts.modality is not None else text for i, text in enumerate(texts)]
 
 
 def without_places(facts: ModelFacts) -> ModelFacts:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.describe import ModelFacts, shown_texts
 from glassformer.explorer.look import InitialView, Look, token_of
 from glassformer.explorer.options import LookOptions
 from glassformer.inspect.opening import HeadFinding
@@ -31,6 +33,8 @@ INK_2, RAISED = "#41526a", "#f3f6fa"
 MARGIN = 24
 CARD = (1200, 630)
 """Width and height of a card: what messengers and social networks show whole."""
+CARD_TOKENS = 16
+"""Tokens on each side of a card's lines at most, so that they can be read."""
 
 
 def write_shot(
@@ -54,7 +58,7 @@ def write_shot(
     if card and dark:
         raise ConfigError("a card has a light ground, so that it fits a message or a slide; leave --theme out")
     if card:
-        write_drawing(path, card_drawing(session, look.explorer.runs.facts.name, heads[:1], finding))
+        write_drawing(path, card_drawing(session, look.explorer.runs.facts, heads[:1], finding))
         return "card"
     if view in VIEWS and tokens <= MAX_TOKENS and not state and not dark:
         draw = head_drawing if view == "head" else matrix_drawing
@@ -160,37 +164,71 @@ def _names(session: Session, stream: str) -> list[str]:
     return [token.text or token.piece for token in session.streams[stream]]
 
 
+def _special(session: Session, stream: str) -> set[int]:
+    """The numbers of tokens that no text has."""
+    return {i for i, token in enumerate(session.streams[stream]) if token.special}
+
+
 def _probs(session: Session, head: tuple[str, int, int]) -> Tensor:
     name, layer, number = head
     return session.head(layer, number, name).probs().float().cpu()
 
 
 def head_drawing(
-    session: Session,
-    heads: list[tuple[str, int, int]],
-    finding: HeadFinding | None,
-    *,
-    query: Any = None,
-    titled: bool = True,
+    session: Session, heads: list[tuple[str, int, int]], finding: HeadFinding | None, *, query: Any = None
 ) -> Drawing:
     """Tokens that attend on the left, those attended to on the right, a line for each share."""
     about, one = session.maps[heads[0][0]], query if isinstance(query, int) else None
-    pale = [{i for i, x in enumerate(session.streams[name]) if x.special} for name in (about.queries, about.keys)]
     sentence = _sentence(session, heads, finding)
     drawing = lines(
         _names(session, about.queries),
         _names(session, about.keys),
         {f"head {head[2]}": _probs(session, head).tolist() for head in heads},
         one=one,
-        pale=(pale[0], pale[1]),
+        pale=(_special(session, about.queries), _special(session, about.keys)),
         strong=(None, None) if finding is None else (finding.query, finding.key),
-        named=titled,
-        least=length_of(sentence, 16) + 2 * MARGIN if titled else 0,
-        room=(MARGIN + 64, MARGIN + 22) if titled else (MARGIN, MARGIN),
+        least=length_of(sentence, 16) + 2 * MARGIN,
+        room=(MARGIN + 64, MARGIN + 22),
     )
-    if titled:
-        drawing.text(MARGIN, MARGIN + 6, sentence, size=16, strong=True)
+    drawing.text(MARGIN, MARGIN + 6, sentence, size=16, strong=True)
     return drawing
+
+
+def _card_lines(
+    session: Session, head: tuple[str, int, int], finding: HeadFinding | None, box: tuple[float, float]
+) -> tuple[Drawing, str]:
+    """The lines of a head in a box; of a long text those around the finding. And what is left out, in words."""
+    about, probs = session.maps[head[0]], _probs(session, head)
+    queries, keys = probs.shape
+    middle = queries // 2 if finding is None else finding.query
+    first = min(max(middle - CARD_TOKENS // 2, 0), max(queries - CARD_TOKENS, 0))
+    left = list(range(first, min(first + CARD_TOKENS, queries)))
+    given = probs[left].sum(0)
+    if finding is not None:
+        given[finding.key] = torch.inf
+    right = sorted(given.topk(min(CARD_TOKENS, keys)).indices.tolist())
+    sides, pale, strong = [], [], []
+    for stream, shown, own in (
+        (about.queries, left, finding and finding.query),
+        (about.keys, right, finding and finding.key),
+    ):
+        names, special = _names(session, stream), _special(session, stream)
+        sides.append([names[i] for i in shown])
+        pale.append({at for at, i in enumerate(shown) if i in special})
+        strong.append(shown.index(own) if own is not None else None)
+    drawing = lines(
+        *sides,
+        {"": probs[left][:, right].tolist()},
+        pale=(pale[0], pale[1]),
+        strong=(strong[0], strong[1]),
+        named=False,
+        room=(MARGIN, MARGIN),
+        box=box,
+    )
+    few = len(left) == queries, len(right) == keys
+    what = "" if few[0] else f"{len(left)} of {queries:,} tokens"
+    whom = "" if few[1] else f"the {len(right)} of {keys:,} that get most"
+    return drawing, " and ".join(filter(None, [what, whom]))
 
 
 def matrix_drawing(
@@ -220,29 +258,36 @@ def matrix_drawing(
 
 
 def card_drawing(
-    session: Session, model: str, heads: list[tuple[str, int, int]], finding: HeadFinding | None
+    session: Session, facts: ModelFacts, heads: list[tuple[str, int, int]], finding: HeadFinding | None
 ) -> Drawing:
     """One finding in large words, the sentence, and the head that it is about, as one picture."""
     drawing, (width, height) = Drawing(*CARD, RAISED), CARD
     drawing.rect(0, 0, 10, height, COLOURS[0])
-    room = 520
+    room, end = 520, height - 90
+    sentence = _sentence(session, heads, finding)
     size = next(
-        size
-        for size in (42, 34, 28, 22)
-        if len(wrapped(_sentence(session, heads, finding), room, size)) * size * 1.25 <= 330 or size == 22
+        size for size in (42, 34, 28, 22) if len(wrapped(sentence, room, size)) * size * 1.25 <= 330 or size == 22
     )
     y = 110.0
-    for line in wrapped(_sentence(session, heads, finding), room, size)[:12]:
+    for line in wrapped(sentence, room, size)[:12]:
         drawing.text(56, y, line, size=size, strong=True)
         y += size * 1.25
     y += 26
-    for text in session.texts:
-        for line in wrapped(f"“{text}”", room, 20)[:3]:
+    texts = shown_texts(session.texts, facts)
+    most = max(int((end - y) / 28) // len(texts), 1)
+    for text in texts:
+        below = wrapped(f"“{text}”", room, 20)
+        for line in below if len(below) <= most else [*below[: most - 1], f"{below[most - 1]} …"]:
             drawing.text(56, y, line, size=20, colour=INK_2)
             y += 28
-    drawing.text(56, height - 48, f"{model} · {_below(heads)} · Glassformer", size=16, colour=PALE)
+    box = (width - 700, height - 112)
+    inner, left_out = _card_lines(session, heads[0], finding, box)
+    about = filter(None, [facts.name, _below(heads), left_out, "Glassformer"])
+    below = wrapped(" · ".join(about), room, 16)
+    for at, line in enumerate(below, 1 - len(below)):
+        drawing.text(56, height - 48 + 22 * at, line, size=16, colour=PALE)
     drawing.rect(620, 40, width - 660, height - 80, PAPER, round=16)
-    drawing.place(head_drawing(session, heads, finding, titled=False), 640, 56, width - 700, height - 112)
+    drawing.place(inner, 640, 56, *box)
     return drawing
 
 

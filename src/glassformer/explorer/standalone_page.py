@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, urlencode
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
 from glassformer.explorer.binary_frames import decode, encode
-from glassformer.explorer.describe import ModelFacts, check_view, describe, session_id, without_places
+from glassformer.explorer.describe import ModelFacts, check_view, describe, session_id, shown_texts, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.facts import Compare
@@ -52,7 +52,6 @@ from glassformer.reports.page import (
     packed,
     packed_program,
     report_files,
-    shown_path,
     write_page_parts,
 )
 from glassformer.reports.report import plain
@@ -188,7 +187,7 @@ class StandalonePage:
                 raise DataError(f"there is no layer {layer}; the model has layers 0 to {deepest - 1}")
         self.session = session
         self.facts = without_places(facts)
-        self.texts = [_shown_text(text, i, facts) for i, text in enumerate(texts)]
+        self.texts = shown_texts(texts, facts)
         self.layers = None if layers is None else frozenset(layers)
         self.cap_bytes = cap_bytes
         for name in tabs:
@@ -196,7 +195,7 @@ class StandalonePage:
         self._about = describe(self.session, self.facts, self.texts, session_id(facts.revision, texts), shown=tabs)
         self.tabs: list[str] = self._about["views"]
         self._whole = not tabs
-        self._about["texts"] = [_shown_text(text, i, facts) for i, text in enumerate(session.texts)]
+        self._about["texts"] = shown_texts(session.texts, facts)
         self._made_by = command
         opening = self._about["opening"]
         if generated is None and opening["view"] in ("generate", "sound"):  # what was not written cannot be shown
@@ -410,11 +409,6 @@ def generation_page(
         command=command,
         tabs=tabs,
     )
-
-
-def _shown_text(text: str, number: int, facts: ModelFacts) -> str:
-    """A text as the page shows it: of the file of an image or a sound, no folders of this machine."""
-    return shown_path(text) if number == 0 and facts.modality is not None else text
 
 
 def projections_in(readings: Iterable[Reading], stream: str | None = None) -> dict[str, bytes]:

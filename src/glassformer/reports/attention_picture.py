@@ -26,6 +26,8 @@ NIGHT_INK, NIGHT, LIGHT = "#e6edf5", (16, 22, 30), (158, 208, 255)
 FAINT = 0.02
 """A share below which a line is left out."""
 ROW, GAP, TOKEN, LEGEND = 27, 300, 15, 66
+LEAST_GAP, MOST_ROW, LARGEST_TEXT = 120, 64, 1.8
+"""In a drawing that fills a box: pixels between columns at least, between tokens at most; the largest scale."""
 PIXELS = 32
 """Of a small map, along each side at most."""
 ROOM, SMALLEST, LARGEST = 880, 26, 96
@@ -43,6 +45,7 @@ def lines(
     named: bool = True,
     least: float = 0,
     room: tuple[float, float] = (48, 46),
+    box: tuple[float, float] | None = None,
 ) -> Drawing:
     """Tokens that attend on the left, those attended to on the right, a line for each share, a colour for each head.
 
@@ -54,36 +57,42 @@ def lines(
         named: "from" and "to" stand above the tokens, and the names of the heads below
         least: the smallest width
         room: that is left free above and below the tokens
+        box: width and height of what the drawing is to fill; None = it is as large as its tokens need
     """
     sides = [[name or " " for name in names] for names in (left, right)]
     columns = [max((length_of(name, TOKEN) for name in names), default=0) + 12 for names in sides]
-    width = max(sum(columns) + GAP + 48, least)
     above, below = room
+    count, row, gap = max(len(left), len(right)), float(ROW), float(GAP)
+    if box is not None:  # as large as both fit, then as far apart as there is room
+        large = min(box[0] / (sum(columns) + LEAST_GAP + 48), box[1] / (ROW * count + above + below), LARGEST_TEXT)
+        gap = box[0] / large - sum(columns) - 48
+        row = min((box[1] / large - above - below) / count, MOST_ROW)
+    width = max(sum(columns) + gap + 48, least)
     below += 20 * ((len(shares) - 1) // max(1, int((width - 48) / LEGEND))) if named else 0
-    drawing = Drawing(round(width), above + ROW * max(len(left), len(right)) + below, PAPER)
-    edge = (width - sum(columns) - GAP) / 2 + columns[0]
+    drawing = Drawing(round(width), round(above + row * count + below), PAPER)
+    edge = (width - sum(columns) - gap) / 2 + columns[0]
     rows: Sequence[Sequence[float]] = ()
     for lane, rows in enumerate(shares.values()):
-        shift = above + ROW / 2 + 2.0 * (lane - (len(shares) - 1) / 2)
-        for i, row in enumerate(rows):
-            for j, share in enumerate(row):
+        shift = above + row / 2 + 2.0 * (lane - (len(shares) - 1) / 2)
+        for i, weights in enumerate(rows):
+            for j, share in enumerate(weights):
                 if share >= FAINT and one in (None, i):
                     drawing.curve(
                         edge,
-                        shift + ROW * i,
-                        edge + GAP,
-                        shift + ROW * j,
+                        shift + row * i,
+                        edge + gap,
+                        shift + row * j,
                         COLOURS[lane % len(COLOURS)],
                         width=0.7 + 3.3 * share,
                         opacity=0.1 + 0.9 * share**0.75,
                     )
-    for side, (names, x, anchor) in enumerate(zip(sides, (edge - 8, edge + GAP + 8), ("end", "start"), strict=True)):
+    for side, (names, x, anchor) in enumerate(zip(sides, (edge - 8, edge + gap + 8), ("end", "start"), strict=True)):
         for i, name in enumerate(names):
             if side and one is not None and len(shares) == 1 and rows[one][i] >= FAINT:
                 name += f"  {percent(rows[one][i])}"
             colour = PALE if i in pale[side] else INK
             drawing.text(
-                x, above + ROW * (i + 0.5), name, size=TOKEN, colour=colour, anchor=anchor, strong=i == strong[side]
+                x, above + row * (i + 0.5), name, size=TOKEN, colour=colour, anchor=anchor, strong=i == strong[side]
             )
         if named:
             drawing.text(x, above - 14, "to" if side else "from", colour=PALE, anchor=anchor)
