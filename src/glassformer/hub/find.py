@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib.metadata import distributions
 from importlib.util import find_spec
@@ -168,19 +169,18 @@ def packaged(name: str) -> Path:
     if spec is None or spec.origin is None:
         raise DataError(f"{name}: no package {package!r} is installed here; install it with pip")
     package_folder = Path(spec.origin).parent
-    path = (package_folder / inner).resolve()
-    if not path.exists() or not path.is_relative_to(package_folder.resolve()):
+    path = package_folder / inner
+    if not path.exists() or not path.resolve().is_relative_to(package_folder.resolve()):
         raise DataError(f"{name}: the package {package!r} has no folder or file {inner!r}")
     return path
 
 
 def _packaged_folder(name: str) -> Path | None:
-    """The folder of a model that an installed package carries; None where there is no such package."""
-    known = PACKAGED.get(name, "")
-    package, _, subfolder = known.removeprefix(PACKAGE).partition("/")
-    spec = find_spec(package) if known else None
-    folders = [Path(place) / subfolder for place in (spec and spec.submodule_search_locations) or ()]
-    return next((folder for folder in folders if (folder / CONFIG).is_file()), None)
+    """The folder of a model of the Hub that an installed package carries; None where there is no such package."""
+    with suppress(KeyError, DataError):
+        folder = packaged(PACKAGED[name])
+        return folder if (folder / CONFIG).is_file() else None
+    return None
 
 
 def packaged_name(folder: Path) -> str | None:
