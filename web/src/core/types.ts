@@ -1,6 +1,6 @@
 /** Types shared by the page and its server (or the data inside a standalone page); see explorer/describe.py. */
 
-import type { ReadonlySignal } from "@preact/signals";
+import type { ReadonlySignal, Signal } from "@preact/signals";
 import type { Options, GenerationState } from "./generation-options";
 import type { BinaryFrame } from "./binary-frame";
 import type { Off, PatchState } from "./patching";
@@ -395,6 +395,12 @@ export class UserError extends Error {
     super(message);
   }
 }
+
+/** Handles the errors of a view: what this page does not hold the view says itself, the page anything else. */
+export const errorHandler = (absent: Signal<string | null>, refuse: (error: unknown) => void) => (error: unknown): void => {
+  if (error instanceof UserError && error.kind === "absent") absent.value = error.message;
+  else refuse(error);
+};
 
 /** What a view says of an error in its own place. What concerns the whole page, its banner says too, with what helps. */
 export function saidInPlace(error: unknown, refuse: (error: unknown) => void): string {

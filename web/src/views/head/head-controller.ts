@@ -6,7 +6,7 @@ import { LRUCache } from "../../core/lru-cache";
 import { headColour } from "../../core/palette";
 import { mapOf } from "../../core/url-state";
 import { typeOf } from "../../core/tokens";
-import { type AttentionMap, type Mix, UserError, type Row, type Session, type Token, type ViewProps } from "../../core/types";
+import { type AttentionMap, type Mix, errorHandler, type Row, type Session, type Token, type ViewProps } from "../../core/types";
 import { type Column, between, column } from "./columns";
 import { type Link, visibleLinks, rowOf, linksOf, otherOf } from "./links";
 import { type LinesRequest, Loader } from "./loader";
@@ -63,7 +63,7 @@ export class HeadController {
   private readonly rows = new LRUCache<Row>(256);
 
   constructor(readonly props: ViewProps) {
-    this.loader = new Loader(props.transport, props.session, (error) => this.failed(error));
+    this.loader = new Loader(props.transport, props.session, this.failed);
   }
 
   /** Fetch what is on screen from now on; gives what ends it. */
@@ -346,14 +346,11 @@ export class HeadController {
         const { map, layers, heads } = this.request.peek();
         if (`${map}/${layers[0]}/${heads[0]}/${this.query.peek()}` === key) this.exact.value = row;
       },
-      (error: unknown) => this.failed(error),
+      this.failed,
     );
   }
 
-  private failed(error: unknown): void {
-    if (error instanceof UserError && error.kind === "absent") this.absent.value = error.message;
-    else this.props.refuse(error);
-  }
+  private readonly failed = (error: unknown): void => errorHandler(this.absent, this.props.refuse)(error);
 }
 
 /** Weights as a link has them: "3:0.5,7:0"; what is no weight is left out. */

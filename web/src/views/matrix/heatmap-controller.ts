@@ -5,7 +5,7 @@ import { number, rank, visible } from "../../core/format";
 import { type Mask, maskOf, visibleKeys } from "../../core/mask";
 import { mapOf } from "../../core/url-state";
 import { overviewKey } from "../../core/store";
-import { type AttentionMap, type Overview, UserError, type Row, type Token, type ViewProps } from "../../core/types";
+import { type AttentionMap, type Overview, errorHandler, type Row, type Token, type ViewProps } from "../../core/types";
 import { fit, isWhole, scaleOf, visibleRange, type Size, type View } from "./geometry";
 import { RequestPool } from "./request-pool";
 import { NUMBERED } from "./layout";
@@ -72,10 +72,7 @@ export class HeatmapController {
     this.head = computed(() => ({ map: this.map.name, layer: state.value.layers[0], head: state.value.heads[0], companding: state.value.companding, dark: props.dark.value }));
     this.overview = computed(() => props.overviews.value.get(overviewKey(this.map.name, this.head.value.layer)));
     const arrived = () => void this.version.value++;
-    const refused = (error: unknown) => {
-      if (error instanceof UserError && error.kind === "absent") this.absent.value = error.message;
-      else props.refuse(error);
-    };
+    const refused = errorHandler(this.absent, props.refuse);
     this.tiles = new Tiles(transport, session, arrived, refused);
     this.#rows = new RequestPool({
       key: ({ map: name, layer, head, query }) => `${name}/${layer}/${head}/${query}`,

@@ -1,11 +1,11 @@
 /** Controller of the neuron view: the numbers of one query that have been loaded, and the keys on screen. */
 
-import { computed, type ReadonlySignal, signal } from "@preact/signals";
+import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import { type Floats, topKeys } from "../../core/attention";
 import { LRUCache } from "../../core/lru-cache";
 import { type Mask, maskOf, visibleKeys } from "../../core/mask";
 import { mapOf } from "../../core/url-state";
-import { type AttentionMap, type Neuron, UserError, type Token, type ViewProps } from "../../core/types";
+import { type AttentionMap, type Neuron, errorHandler, type Token, type ViewProps } from "../../core/types";
 import { RequestPool } from "../matrix/request-pool";
 import { around, keysThatFit, runs } from "./arithmetic";
 import * as views from "../../core/views";
@@ -77,10 +77,7 @@ export class NeuronController {
       cached: 1, // what has come is taken apart at once
       parallel: 4,
       arrived: (_, answer) => this.#take(answer),
-      handleError: (error) => {
-        if (error instanceof UserError && error.kind === "absent") this.absent.value = error.message;
-        else props.refuse(error);
-      },
+      handleError: errorHandler(this.absent, props.refuse),
     });
   }
 
@@ -171,7 +168,10 @@ export class NeuronController {
       cached.v.set(answer.keys[0] + i, answer.v.subarray(i * width, (i + 1) * width));
     }
     this.#cache.set(at, { ...cached }); // a new object: what was made from the old one is made again
-    this.#version.value++;
+    batch(() => { // the keys that it brings on screen are drawn with it, not after it
+      this.#version.value++;
+      this.settle();
+    });
   }
 }
 
