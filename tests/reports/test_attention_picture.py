@@ -35,9 +35,7 @@ def test_many_heads_have_their_names_below_each_other() -> None:
     assert len(rows) > 1 and max(rows) < drawing.height and min(rows) > 48 + 20
 
 
-@pytest.mark.parametrize(
-    "tokens", [["a", "b"], ["time", "flies", "like"] * 2, ["word"] * 16, ["a long name"] * 9]
-)
+@pytest.mark.parametrize("tokens", [["a", "b"], ["time", "flies", "like"] * 2, ["word"] * 16, ["a long name"] * 9])
 def test_a_drawing_fills_its_box(tokens: list[str]) -> None:
     box = (500, 518)
     drawing = lines(tokens, tokens, {"": np.eye(len(tokens)).tolist()}, named=False, room=(24, 24), box=box)
