@@ -11,7 +11,9 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from glassformer.explorer.shot import CARD_TOKENS, start_of, view_of, write_shot
+from glassformer.explorer.describe import model_facts
+from glassformer.explorer.shot import CARD_TOKENS, card_drawing, start_of, view_of, write_shot
+from glassformer.inspect.opening import HeadFinding
 from glassformer.model import load
 from glassformer.reports import drawing
 from glassformer.reports.drawing import blue, photograph, wrapped
@@ -77,6 +79,26 @@ def test_a_card_of_a_long_text_shows_what_can_be_read(minilm: Path, command: Com
     assert (
         re.search(rf"{CARD_TOKENS} of \d+ tokens and the {CARD_TOKENS} of \d+ that get most", shown) and " …" in shown
     )
+
+
+def test_a_card_of_a_pattern_has_the_tokens_that_get_most(minilm: Path) -> None:
+    """A finding without a link: nothing is bold, and the drawing is of the middle of the text."""
+    model = load(minilm)
+    session = model.inspect("the old man and the sea " * 8)
+    pattern = HeadFinding("self", 0, 0, "In layer 0, head 0, most look back.", "look back")
+    inner = next(
+        ElementTree.fromstring(card_drawing(session, model_facts(model), [("self", 0, 0)], pattern).svg()).iter(
+            f"{SVG}svg"
+        )
+    )
+    names = [x for each in inner.findall(f"{SVG}svg") for x in each.iter(f"{SVG}text")]
+    assert len(names) == 2 * CARD_TOKENS and not [x for x in names if x.get("font-weight")]
+    first = len(session.streams["text"]) // 2 - CARD_TOKENS // 2
+    given = session.head(0, 0).probs()[first : first + CARD_TOKENS].sum(0)
+    most = sorted(given.topk(CARD_TOKENS).indices.tolist())
+    assert [x.text for x in names[CARD_TOKENS:]] == [
+        session.streams["text"][i].text or session.streams["text"][i].piece for i in most
+    ]
 
 
 def test_a_card_of_a_sound_names_no_folder(tmp_path: Path) -> None:

@@ -200,27 +200,24 @@ def _card_lines(
     """The lines of a head in a box; of a long text those around the finding. And what is left out, in words."""
     about, probs = session.maps[head[0]], _probs(session, head)
     queries, keys = probs.shape
-    middle = queries // 2 if finding is None else finding.query
+    query, key = (None, None) if finding is None else (finding.query, finding.key)
+    middle = queries // 2 if query is None else query
     first = min(max(middle - CARD_TOKENS // 2, 0), max(queries - CARD_TOKENS, 0))
     left = list(range(first, min(first + CARD_TOKENS, queries)))
     given = probs[left].sum(0)
-    if finding is not None:
-        given[finding.key] = torch.inf
+    if key is not None:
+        given[key] = torch.inf
     right = sorted(given.topk(min(CARD_TOKENS, keys)).indices.tolist())
-    sides, pale, strong = [], [], []
-    for stream, shown, own in (
-        (about.queries, left, finding and finding.query),
-        (about.keys, right, finding and finding.key),
-    ):
-        names, special = _names(session, stream), _special(session, stream)
-        sides.append([names[i] for i in shown])
-        pale.append({at for at, i in enumerate(shown) if i in special})
-        strong.append(shown.index(own) if own is not None else None)
+    (names, pale, strong), (to_names, to_pale, to_strong) = (
+        _part(session, about.queries, left, query),
+        _part(session, about.keys, right, key),
+    )
     drawing = lines(
-        *sides,
+        names,
+        to_names,
         {"": probs[left][:, right].tolist()},
-        pale=(pale[0], pale[1]),
-        strong=(strong[0], strong[1]),
+        pale=(pale, to_pale),
+        strong=(strong, to_strong),
         named=False,
         room=(MARGIN, MARGIN),
         box=box,
@@ -229,6 +226,15 @@ def _card_lines(
     what = "" if few[0] else f"{len(left)} of {queries:,} tokens"
     whom = "" if few[1] else f"the {len(right)} of {keys:,} that get most"
     return drawing, " and ".join(filter(None, [what, whom]))
+
+
+def _part(
+    session: Session, stream: str, shown: list[int], strong: int | None
+) -> tuple[list[str], set[int], int | None]:
+    """Of the tokens of a stream those that are shown: their names, and which are special, and which is bold."""
+    names, special = _names(session, stream), _special(session, stream)
+    own = None if strong is None else shown.index(strong)
+    return [names[i] for i in shown], {at for at, i in enumerate(shown) if i in special}, own
 
 
 def matrix_drawing(
