@@ -15,6 +15,7 @@ from glassformer.explorer.describe import ModelFacts, model_facts
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.tour import Run, TourStep, tell, without
 from glassformer.files.schema import parse
+from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
 from tests.inspect.passes import session_of
 
@@ -114,7 +115,9 @@ def test_the_tour_of_a_decoder_follows_the_token_that_its_answer_is_read_from() 
     model = glassformer.load("package:glassformer/checkpoints/shakespeare")
     session = model.inspect("KING HENRY: the king is dead, long live the")
     last = len(session.streams["text"]) - 1
-    assert all(found.query != last for found in session.findings), "else any rule would do"
+    assert all(found.query != last for found in findings(session)), "else any rule would do"
+    first, *others = session.findings
+    assert first.query == last and all({each.query, each.key} != {first.query, first.key} for each in others)
     steps = tell(session, model_facts(model)).steps
     assert {place(step)["q"] for step in steps} == {str(last)}
 

@@ -362,10 +362,7 @@ def match(pattern: str, names: Iterable[str]) -> list[str]:
     if not isinstance(pattern, str):
         raise ConfigError(f"a pattern is {pattern!r:.60}; it must be text, such as 'blocks.*.out'")
     names = list(names)
-    if {"*", "?", "["}.isdisjoint(pattern):  # a hundred taps of a deep network take a second as globs
-        matches = [name for name in names if f".{name}".endswith(f".{pattern}")]
-    else:
-        matches = [name for name in names if pattern_matches(pattern, name)]
+    matches = [name for name in names if pattern_matches(pattern, name)]
     if not matches:
         raise ConfigError(f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}")
     return matches

@@ -27,7 +27,7 @@ from glassformer.explorer import model_words
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
 from glassformer.inspect.numbers import level_names
-from glassformer.inspect.opening import link_from, link_sentence
+from glassformer.inspect.opening import link_sentence
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.patching.readout import predicts
@@ -78,15 +78,11 @@ class OpeningLink:
 
 
 def opening_link(session: Session) -> OpeningLink:
-    """The most telling link of a pass: of the token that the model's answer is read from, where it is read from one;
-    or the strongest of its last token in the most telling head.
+    """The first link of a pass that its findings name, as the page opens with it; or the strongest of its last token in
+    the most telling head.
     """
     telling = session.findings
-    reply = answer(session)
-    at = reply.choices[0].at if reply is not None and reply.choices else None
-    crosses = any(about.queries != about.keys for about in session.maps.values())
-    answering = None if at is None or crosses else link_from(session, at)
-    for each in telling if answering is None else [answering]:
+    for each in telling:
         if each.query is not None and each.key is not None:
             return OpeningLink(each.map, each.layer, each.head, each.query, each.key, each.sentence)
     about = session.maps[telling[0].map] if telling else next(iter(session.maps.values()))

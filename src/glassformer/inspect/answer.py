@@ -10,6 +10,7 @@ text generation          “of” after “teach”: 23%          the most likel
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,9 +18,11 @@ from torch import Tensor
 from glassformer.core.flow import Flow
 from glassformer.inspect.attribution.target import OUTSIDE, TargetRequest
 from glassformer.inspect.outputs import YES_OR_NO, OutputTable, check_logits, output_table, reads_layers
-from glassformer.inspect.session import Session
 from glassformer.models._network import eval_mode
 from glassformer.reports.table import percent
+
+if TYPE_CHECKING:
+    from glassformer.inspect.session import Session
 
 MOST = 6
 """Choices that are listed."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from glassformer.inspect.answer import answer
 from glassformer.inspect.overview import PATTERNS, PatternShares, main_pattern, rank, sampled_rows
 from glassformer.inspect.tokens import Token
 from glassformer.reports.table import percent
@@ -87,6 +88,27 @@ def findings(session: Session) -> list[HeadFinding]:
 def short_streams(session: Session) -> set[str]:
     """The texts of so few tokens that any head would seem to have a pattern; `findings` reads none of them."""
     return {name for name, tokens in session.streams.items() if sum(not x.special for x in tokens) < MIN_TOKENS}
+
+
+def opening_findings(session: Session) -> list[HeadFinding]:
+    """The findings of a pass; first, of a model whose answer is read from one token, the strongest link of that token.
+
+    Where there is cross-attention, its heads tell more.
+    """
+    others, reply = findings(session), answer(session)
+    at = reply.choices[0].at if reply is not None and reply.choices else None
+    if at is None or any(about.queries != about.keys for about in session.maps.values()):
+        return others
+    first = link_from(session, at)
+    if first is None:
+        return others
+    same = ((first.map, first.layer, first.head), {first.query, first.key})
+    rest = [
+        each
+        for each in others
+        if each.query is None or ((each.map, each.layer, each.head) != same[0] and {each.query, each.key} != same[1])
+    ]
+    return [first, *rest]
 
 
 def link_from(session: Session, query: int) -> HeadFinding | None:

@@ -30,7 +30,7 @@ from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
 from glassformer.inspect.numbers import level_names
-from glassformer.inspect.opening import HeadFinding, findings
+from glassformer.inspect.opening import HeadFinding, opening_findings
 from glassformer.inspect.outputs import OutputNames, check_numbers
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patch
@@ -190,7 +190,7 @@ class Session(Display):
         """What heads do in this text, in sentences: links between two words, the strongest first, then the head with
         the clearest pattern. Empty where nothing stands out. Computed once.
         """
-        return findings(self)
+        return opening_findings(self)
 
     def head(self, layer: int, head: int, map: str | None = None) -> AttentionHead:
         """One head of one layer; `map` may be omitted where there is only one.

@@ -7,6 +7,7 @@ import { foldable } from "../core/format";
 import type { Store } from "../core/store";
 import type { Exports, Session } from "../core/types";
 import { finding } from "./slide";
+import { explained } from "./term";
 
 /** Of a view that shows one head without a finding of its own, it is what that head does. */
 export function Found({ store, session, exported }: { store: Store; session: Session; exported: ReadonlySignal<Exports | null> }) {
@@ -22,7 +23,7 @@ export function Sentence({ text }: { text: string }) {
   useEffect(() => setWhole(false), [text]);
   return (
     <div class="found foldable" data-folded={foldable(text) && !whole ? "" : undefined}>
-      <p>{text}</p>
+      <p>{explained(text)}</p>
       {foldable(text) && <button class="quiet" aria-expanded={whole} onClick={() => setWhole(!whole)}>{whole ? "less" : "more"}</button>}
     </div>
   );

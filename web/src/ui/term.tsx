@@ -7,6 +7,10 @@ import { placeBelow } from "./popover";
 /** Word → what it means: explorer/glossary.py. */
 export const Glossary = createContext<Record<string, string>>({});
 
+/** Words, with what the tokenizer puts in explained: whoever meets [CLS] first may not know it. */
+export const explained = (text: string): ComponentChildren =>
+  text.split(/(\[(?:CLS|SEP|MASK)\]|special tokens)/).map((part, at) => (at % 2 ? <Term of="tokens">{part}</Term> : part));
+
 export function Term({ of, children = of }: { of: string; children?: ComponentChildren }) {
   const means = useContext(Glossary)[of];
   const [button, note, id] = [useRef<HTMLButtonElement>(null), useRef<HTMLSpanElement>(null), useId()];

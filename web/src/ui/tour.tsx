@@ -11,7 +11,7 @@ import { useAnswer } from "./answer";
 import { Icon } from "./icons";
 import { preload } from "./later";
 import { isMenuOpen } from "./popover";
-import { Term } from "./term";
+import { explained, Term } from "./term";
 import "./tour.css";
 
 export function Tour({ store, session }: { store: Store; session: Session }) {
@@ -143,4 +143,4 @@ const Items = ({ items }: Pick<TourStep, "items">) => (
 );
 
 /** What is emphasised is a word that is explained, where the page knows it. */
-const words = (runs: Run[]) => runs.map(([Style, text]) => (Style ? <Style>{Style === "em" ? <Term of={text} /> : text}</Style> : text));
+const words = (runs: Run[]) => runs.map(([Style, text]) => (Style ? <Style>{Style === "em" ? <Term of={text} /> : text}</Style> : explained(text)));

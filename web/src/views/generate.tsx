@@ -2,6 +2,7 @@
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { placeOf } from "../core/findings";
 import { number, plural } from "../core/format";
 import type { ViewProps } from "../core/types";
 import { ChoiceCard } from "./generate/distribution-panel";
@@ -16,9 +17,9 @@ import { Texts } from "./generate/text-list";
 import "./generate.css";
 import type { ViewModule } from "../ui/view-module";
 import { Told } from "../ui/command";
-import { Term } from "../ui/term";
+import { explained, Term } from "../ui/term";
 
-export function GenerateView({ generation, exports, say }: ViewProps & { generation: GenerationStore }) {
+export function GenerateView({ generation, exports, say, session, set }: ViewProps & { generation: GenerationStore }) {
   const host = useRef<HTMLDivElement>(null);
   const tabled = useSignal(false);
   useEffect(() => generation.startOnce(), [generation]);
@@ -33,10 +34,12 @@ export function GenerateView({ generation, exports, say }: ViewProps & { generat
     if (sentence) say(sentence);
   });
   const path = generation.path.value;
+  const [telling] = session.opening.findings;
   return (
     <div class="gen" ref={host} data-busy={generation.busy.value ? "" : undefined}>
       <Controls store={generation} />
       <Trouble generation={generation} />
+      {telling && <p class="gen-head">{explained(telling.sentence)} <button class="quiet" onClick={() => set({ view: "head", ...placeOf(telling) })}>See this head</button></p>}
       <div class="gen-body">
         <div class="gen-main">
           <section class="gen-card" aria-label="The text">

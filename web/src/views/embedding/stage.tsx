@@ -182,7 +182,7 @@ class Stage {
     const at = (point: number) => this.screen(now[2 * point], now[2 * point + 1]);
     const pinned = controller.pinned;
     if (pinned !== null && t >= 1) this.trail(pinned, ink);
-    if (now.length / 2 <= NAMED) this.names(at, ink);
+    this.names(at, ink);
     const near = controller.neighbours.peek();
     if (near && near.point === pinned) for (const [other] of near.list.slice(0, 5)) this.ring(at(other), 1.5, ink.soft, ink);
     if (pinned !== null) this.ring(at(pinned), 3, ink.accent, ink);
@@ -230,21 +230,27 @@ class Stage {
     pen.fillText("0", way[0][0] + 5, way[0][1] - 5);
   }
 
+  /** Names of few points, or of those that are pinned and pointed at, which come first: each to the right, to the left, above or below, where there is room. */
   private names(at: (point: number) => [number, number], ink: Ink): void {
     const { pen, controller } = this;
     const map = controller.map.peek()!;
     const hidden = controller.hidden.peek();
     const taken: [number, number, number][] = [];
+    const near = controller.neighbours.peek();
+    const first = [controller.hovered.peek(), controller.pinned ?? -1].filter((point) => point >= 0);
+    const others = map.points <= NAMED ? [...(near?.list.map(([point]) => point) ?? []), ...Array.from({ length: map.points }, (_, point) => point)] : [];
     pen.font = `12px ${ink.font}`;
     pen.textBaseline = "middle";
-    for (let i = 0; i < map.points; i++) {
+    for (const i of new Set([...first, ...others])) {
       if (hidden.has(controller.classes.peek().of[i])) continue;
       const name = nameOf(controller, i);
       const width = pen.measureText(name).width;
-      let [x, y] = at(i);
+      const [px, py] = at(i);
       const r = sizeOf(map.points) / 2 + 7;
-      x += x + r + width > this.width - 4 ? -r - width : r;
-      if (taken.some(([left, top, wide]) => Math.abs(top - y) < 13 && x < left + wide && left < x + width)) continue;
+      const around = [[px + r, py], [px - r - width, py], [px - width / 2, py - r - 3], [px - width / 2, py + r + 3]];
+      const free = around.find(([x, y]) => x > 2 && x + width < this.width - 4 && y > 8 && y < this.height - 8 && !taken.some(([left, top, wide]) => Math.abs(top - y) < 13 && x < left + wide && left < x + width));
+      if (!free && !first.includes(i)) continue;
+      const [x, y] = free ?? around[0];
       taken.push([x, y, width]);
       pen.lineWidth = 3;
       pen.strokeStyle = ink.panel;
@@ -285,8 +291,13 @@ export function StageView({ controller }: { controller: EmbeddingController }) {
     const made = (stage.current = new Stage(host.current!, canvas, overlay, controller));
     host.current!.dataset.renderer = made.renderer.kind;
     (host.current as unknown as { stage: Stage }).stage = made;
-    const watch = new ResizeObserver(() => made.resize());
-    watch.observe(host.current!);
+    const box = host.current!;
+    const watch = new ResizeObserver(() => {
+      // It ends where the window does, whatever is above it, such as a step of the tour.
+      box.style.setProperty("--above", `${Math.round(box.getBoundingClientRect().top + scrollY)}px`);
+      made.resize();
+    });
+    for (const each of [box, document.body]) watch.observe(each);
     const lost = (event: Event) => event.preventDefault();
     canvas.addEventListener("webglcontextlost", lost);
     const wheel = (event: WheelEvent) => {

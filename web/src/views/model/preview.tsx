@@ -7,7 +7,7 @@ import { headName, maxEntropy, samplingNote, STATS } from "../../ui/head-stats";
 import type { ModelProps } from "../model";
 import { type Head, stat, summary } from "./heads";
 import { LargeMap } from "./large";
-import { Term } from "../../ui/term";
+import { explained, Term } from "../../ui/term";
 
 /** Shares told; the table has them all. */
 const MOST = 3;
@@ -53,19 +53,20 @@ export function Preview({ heads, focus, ...rest }: Props) {
 /** The largest shares as bars; then how sharp and how far. */
 function Stats({ head, map, session }: ModelProps & { head: Head; map: AttentionMap }) {
   const shares = STATS.filter((each) => each.share).map((each) => ({ each, value: stat(head, each.name) })).filter(({ value }) => !Number.isNaN(value)).sort((a, b) => b.value - a.value).slice(0, MOST);
+  const [entropy, most] = [stat(head, "entropy_bits"), maxEntropy(map, head.layer, session)];
   const away = stat(head, "distance"); // NaN, like some shares, where queries and keys are of two sides
   return (
     <>
       <dl class="shares" aria-label="Where its attention goes">
         {shares.map(({ each, value }) => (
           <div key={each.name}>
-            <dt>{each.words}</dt>
+            <dt>{explained(each.words)}</dt>
             <dd>{percent(value)}<meter min={0} max={1} value={value} aria-hidden="true" /></dd>
           </div>
         ))}
       </dl>
       <p class="hint">
-        <Term of="entropy">Entropy</Term> {number(stat(head, "entropy_bits"), 2)} bits of {number(maxEntropy(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
+        A token looks at about {number(2 ** entropy, 2)} tokens, of {number(2 ** most, 2)} that it sees on average (<Term of="entropy" /> {number(entropy, 2)} of {number(most, 2)} bits){Number.isNaN(away) ? "" : `, ${number(away, 2)} tokens away`}.
         {" "}A token can count in several of the groups.
       </p>
     </>
