@@ -62,14 +62,10 @@ def lines(
     sides = [[name or " " for name in names] for names in (left, right)]
     columns = [max((length_of(name, TOKEN) for name in names), default=0) + 12 for names in sides]
     above, below = room
-    count, row, gap = max(len(left), len(right)), float(ROW), float(GAP)
-    if box is not None:  # as large as both fit, then as far apart as there is room
-        large = min(box[0] / (sum(columns) + LEAST_GAP + 48), box[1] / (ROW * count + above + below), LARGEST_TEXT)
-        gap = box[0] / large - sum(columns) - 48
-        row = min((box[1] / large - above - below) / count, MOST_ROW)
+    row, gap = (ROW, GAP) if box is None else _apart(box, sum(columns) + 48, max(len(left), len(right)), above + below)
     width = max(sum(columns) + gap + 48, least)
     below += 20 * ((len(shares) - 1) // max(1, int((width - 48) / LEGEND))) if named else 0
-    drawing = Drawing(round(width), round(above + row * count + below), PAPER)
+    drawing = Drawing(round(width), round(above + row * max(len(left), len(right)) + below), PAPER)
     edge = (width - sum(columns) - gap) / 2 + columns[0]
     rows: Sequence[Sequence[float]] = ()
     for lane, rows in enumerate(shares.values()):
@@ -101,6 +97,17 @@ def lines(
         line = drawing.height - 18 - 20 * ((len(shares) - 1) // across - lane // across)
         drawing.text(24 + LEGEND * (lane % across), line, name, size=13, colour=COLOURS[lane % len(COLOURS)])
     return drawing
+
+
+def _apart(box: tuple[float, float], wide: float, count: int, high: float) -> tuple[float, float]:
+    """How far apart tokens and columns are in a drawing that fills a box: the text as large as fits, then the gaps.
+
+    Args:
+        wide, high: what of the width the tokens take, and of the height the room above and below them
+        count: tokens in a column
+    """
+    scale = min(box[0] / (wide + LEAST_GAP), box[1] / (ROW * count + high), LARGEST_TEXT)
+    return min((box[1] / scale - high) / count, MOST_ROW), box[0] / scale - wide
 
 
 def heads(
