@@ -44,8 +44,8 @@ def lens(
     progress: Progress = nothing,
 ) -> bytes:
     """The logit lens as a frame. Raises: as `Session.lens`."""
-    found = session.lens(top=_top(session), target=target, first=first, count=count, progress=progress)
-    return lens_frame(session, found)
+    part = session.lens(top=_top(session), target=target, first=first, count=count, progress=progress)
+    return lens_frame(session, part)
 
 
 def attribution(

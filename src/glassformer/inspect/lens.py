@@ -242,21 +242,21 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
             parts.append({**stacked, "targets": wanted[None]})
     assert about is not None
     joined = {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
-    all = range(len(about.column_names))
-    columns = _columns(all, options) if about.columns == "tokens" else all
+    whole = range(len(about.column_names))
+    columns = _columns(whole, options) if about.columns == "tokens" else whole
     if not _vocabulary(network):  # its head read all of them
         joined = {name: x[:, columns.start : columns.stop] for name, x in joined.items()}
     targets = joined.pop("targets")[0]
     return Lens(about=about, choices=count, followed=followed, first=columns.start, targets=targets, **joined)
 
 
-def _columns(all: range, options: LensOptions) -> range:
+def _columns(tokens: range, options: LensOptions) -> range:
     """The tokens that are asked for. Raises: DataError: there are none."""
     first, count = options.get("first", 0), options.get("count")
-    columns = all[first:] if count is None else all[first : first + count]
+    columns = tokens[first:] if count is None else tokens[first : first + count]
     if first < 0 or not columns:
         asked = f"first is {first}" if count is None else f"first is {first}, count {count}"
-        raise DataError(f"{asked}; the text has {counted(len(all), 'token')}, from 0: give a first below {len(all)}")
+        raise DataError(f"{asked}; the text has {counted(len(tokens), 'token')}, from 0: give a first below {len(tokens)}")
     return columns
 
 

@@ -64,7 +64,8 @@ def lines(
     above, below = room
     row, gap = (ROW, GAP) if box is None else _apart(box, sum(columns) + 48, max(len(left), len(right)), above + below)
     width = max(sum(columns) + gap + 48, least)
-    below += 20 * ((len(shares) - 1) // max(1, int((width - 48) / LEGEND))) if named else 0
+    across = max(1, int((width - 48) / LEGEND))
+    below += 20 * ((len(shares) - 1) // across) if named else 0
     drawing = Drawing(round(width), round(above + row * max(len(left), len(right)) + below), PAPER)
     edge = (width - sum(columns) - gap) / 2 + columns[0]
     rows: Sequence[Sequence[float]] = ()
@@ -92,11 +93,16 @@ def lines(
             )
         if named:
             drawing.text(x, above - 14, "to" if side else "from", colour=PALE, anchor=anchor)
-    for lane, name in enumerate(shares if named else ()):
-        across = max(1, int((width - 48) / LEGEND))
-        line = drawing.height - 18 - 20 * ((len(shares) - 1) // across - lane // across)
-        drawing.text(24 + LEGEND * (lane % across), line, name, size=13, colour=COLOURS[lane % len(COLOURS)])
+    if named:
+        _name_heads(drawing, list(shares), across)
     return drawing
+
+
+def _name_heads(drawing: Drawing, names: Sequence[str], across: int) -> None:
+    """The names of the heads in their colours at the foot of a drawing, so many in a line."""
+    for lane, name in enumerate(names):
+        line = drawing.height - 18 - 20 * ((len(names) - 1) // across - lane // across)
+        drawing.text(24 + LEGEND * (lane % across), line, name, size=13, colour=COLOURS[lane % len(COLOURS)])
 
 
 def _apart(box: tuple[float, float], wide: float, count: int, high: float) -> tuple[float, float]:
