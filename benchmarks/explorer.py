@@ -33,13 +33,30 @@ LAYERS, HEADS, WIDTH = 12, 12, 768
 SPREAD = 3.0
 MAX_BERTVIZ_TOKENS = 512
 LIMITS = {
-    "all_layers_seconds": 3.0,
-    "hover_milliseconds": 300.0,
-    "shell_and_view_bytes": 800_000,
-    "focus_bytes": 300_000,
-    "neuron_bytes": 64_000,
+    512: {
+        "first_paint_seconds": 1.0,
+        "all_layers_seconds": 1.5,
+        "shell_and_view_bytes": 800_000,
+        "focus_bytes": 300_000,
+        "focus_milliseconds": 150.0,
+        "hover_milliseconds": 60.0,
+        "zoom_frame_milliseconds": 34.0,  # two frames of a screen of 60 Hz
+        "neuron_bytes": 64_000,
+        "neuron_milliseconds": 100.0,
+    },
+    4096: {
+        "first_layer_seconds": 1.0,
+        "all_layers_seconds": 6.0,
+        "shell_and_view_bytes": 800_000,
+        "focus_bytes": 1_000_000,
+        "focus_milliseconds": 300.0,
+        "hover_milliseconds": 60.0,
+        "zoom_frame_milliseconds": 34.0,  # two frames of a screen of 60 Hz
+        "neuron_bytes": 64_000,
+        "neuron_milliseconds": 100.0,
+    },
 }
-"""What the page promises for texts of up to 512 tokens, on a quiet machine; tests hold it to the bytes only."""
+"""What the page promises for texts of up to so many tokens, on a quiet machine; tests hold it to the bytes only."""
 
 BERTVIZ = """
 import sys, time, torch
@@ -63,6 +80,7 @@ class Row:
     session_megabytes: float
     shell_and_view_bytes: int
     shell_and_view_unpacked_bytes: int
+    first_paint_seconds: float  # of the shell
     first_layer_seconds: float
     all_layers_seconds: float
     focus_bytes: int
@@ -179,6 +197,7 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     page.goto(url)
     page.wait_for_function("(count) => window.painted.length >= count", arg=heads * layers, timeout=120_000)
     painted = page.evaluate("window.painted")
+    first = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     view = int(sum(received)), int(sum(unpacked))
     page.keyboard.press("3")
     page.wait_for_function(FETCHED, arg=["/api/view/tile", 0], timeout=30_000)
@@ -190,7 +209,7 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     arrived, focus_bytes = page.evaluate(FETCHED, ["/api/view/tile", before])
     page.evaluate(HOVER)
     box = page.locator(".matrix-figure canvas").first.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.7)
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.4)  # above the line at the foot
     page.wait_for_function("() => window.shown !== null", timeout=30_000)
     hover = page.evaluate("window.shown - window.began")
     page.evaluate(FRAMES)
@@ -210,6 +229,7 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     return {
         "shell_and_view_bytes": view[0],
         "shell_and_view_unpacked_bytes": view[1],
+        "first_paint_seconds": first / 1000,
         "first_layer_seconds": painted[heads - 1] / 1000,
         "all_layers_seconds": painted[heads * layers - 1] / 1000,
         "focus_bytes": int(focus_bytes),
@@ -255,7 +275,7 @@ def show(rows: list[Row]) -> None:
     from rich.table import Table
 
     table = Table(title="the explorer's page, and bertviz's")
-    titles = "model tokens pass memory view unpacked first all focus hover zoom neuron file bertviz bertviz"
+    titles = "model tokens pass memory view unpacked paint first all focus hover zoom neuron file bertviz bertviz"
     for title in titles.split():
         table.add_column(title, justify="left" if title == "model" else "right")
     for row in rows:
@@ -266,6 +286,7 @@ def show(rows: list[Row]) -> None:
             f"{row.session_megabytes:.0f} MB",
             f"{row.shell_and_view_bytes / 1e6:.3f} MB",
             f"{row.shell_and_view_unpacked_bytes / 1e6:.2f} MB",
+            f"{row.first_paint_seconds:.2f} s",
             f"{row.first_layer_seconds:.2f} s",
             f"{row.all_layers_seconds:.2f} s",
             f"{row.focus_bytes / 1e3:.0f} kB, {row.focus_milliseconds:.0f} ms",
@@ -284,8 +305,8 @@ def exceeded(rows: list[Row]) -> list[str]:
     return [
         f"{row.model}, {row.tokens} tokens: {name} {getattr(row, name):,.4g}, promised {limit:,.4g}"
         for row in rows
-        for name, limit in LIMITS.items()
-        if row.tokens <= 512 and getattr(row, name) > limit
+        for name, limit in next((x for most, x in LIMITS.items() if row.tokens <= most), {}).items()
+        if getattr(row, name) > limit
     ]
 
 

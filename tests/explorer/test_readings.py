@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from glassformer.inspect.attribution import attribute
 from glassformer.inspect.options import LensRequest
 from glassformer.inspect.outputs import reads_layers
 from glassformer.model import Model, load
+from tests.e2e.tiny_models import make_folder
 from tests.explorer.client import Client
 
 TEXT = "time flies like"
@@ -52,6 +54,16 @@ def test_a_page_reads_the_columns_that_it_shows(client: Client, id: str, models:
     sent, own = client.frame("lens", s=id, first=1, count=2), models["gpt2"].inspect(TEXT).lens(first=1, count=2)
     assert np.array_equal(sent.arrays["ids"], own.ids.numpy()) and sent.arrays["ids"].shape[1] == 2
     assert sent.fields["first"] == 1 and len(sent.fields["names"]) > 2 and sent.arrays["norms"].shape[1] > 2
+
+
+def test_the_lens_of_a_long_text_is_small(tmp_path: Path) -> None:
+    """512 tokens, 12 layers, ten tokens of each prediction, of a model whose numbers hardly compress: what is sent."""
+    model = load(make_folder(tmp_path / "deep", "gpt2", n_layer=12, n_positions=512))
+    session = model.inspect(" ".join(["time flies like an arrow"] * 102))
+    lens = session.lens()
+    assert lens.ids.shape == (13, 510, 10)
+    frame = read(session, "lens", LensRequest()).frame
+    assert 100_000 < len(zlib.compress(frame, 1)) <= 600_000
 
 
 def test_an_attribution_is_that_of_the_session(client: Client, id: str, models: dict[str, Model]) -> None:

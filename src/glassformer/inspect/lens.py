@@ -256,7 +256,9 @@ def _columns(tokens: range, options: LensOptions) -> range:
     columns = tokens[first:] if count is None else tokens[first : first + count]
     if first < 0 or not columns:
         asked = f"first is {first}" if count is None else f"first is {first}, count {count}"
-        raise DataError(f"{asked}; the text has {counted(len(tokens), 'token')}, from 0: give a first below {len(tokens)}")
+        raise DataError(
+            f"{asked}; the text has {counted(len(tokens), 'token')}, from 0: give a first below {len(tokens)}"
+        )
     return columns
 
 

@@ -74,15 +74,8 @@ def lines(
         for i, weights in enumerate(rows):
             for j, share in enumerate(weights):
                 if share >= FAINT and one in (None, i):
-                    drawing.curve(
-                        edge,
-                        shift + row * i,
-                        edge + gap,
-                        shift + row * j,
-                        COLOURS[lane % len(COLOURS)],
-                        width=0.7 + 3.3 * share,
-                        opacity=0.1 + 0.9 * share**0.75,
-                    )
+                    ends, colour = (edge, shift + row * i, edge + gap, shift + row * j), COLOURS[lane % len(COLOURS)]
+                    drawing.curve(*ends, colour, width=0.7 + 3.3 * share, opacity=0.1 + 0.9 * share**0.75)
     for side, (names, x, anchor) in enumerate(zip(sides, (edge - 8, edge + gap + 8), ("end", "start"), strict=True)):
         for i, name in enumerate(names):
             if side and one is not None and len(shares) == 1 and rows[one][i] >= FAINT:
