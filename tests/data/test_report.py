@@ -263,6 +263,16 @@ def test_missing_statements_are_marked() -> None:
     assert text.count("Not stated.") == 3 and "Rows per class" not in text
 
 
+def test_labels_that_stand_for_a_missing_value_are_suspicious() -> None:
+    labels = ["joy", "none", "nan", "NaN", "None", " ", "null", "joy", "nan", "na"]
+    rows = read_rows([{"text": f"text {number}", "label": label} for number, label in enumerate(labels)])
+    report = inspect_rows({"a": rows}, text="text", label="label")
+    (finding,) = (finding for finding in report.findings if finding.kind == "missing")
+    assert finding.count == 5 and finding.locations == ("' '", "'NaN'", "'None'", "'nan'", "'null'")
+    assert finding.message.startswith("5 classes are named as programs write a missing value")
+    assert "' ' (1 row), NaN (1 row), None (1 row), nan (2 rows), null (1 row)" in finding.message
+
+
 def test_labels_that_differ_in_spelling_alone_are_found_with_the_option_that_joins_them() -> None:
     labels = ["joy", "joy", "Joy", "joy ", "sad", "B", "b ", "b "]
     rows = read_rows([{"text": f"text {number}", "label": label} for number, label in enumerate(labels)])

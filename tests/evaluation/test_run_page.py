@@ -9,7 +9,14 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.evaluation.evaluate import PREDICTIONS
-from glassformer.evaluation.run_page import NO_ROWS_YET, FolderPages, RunVerdict, paired_difference, saved_model
+from glassformer.evaluation.run_page import (
+    NO_ROWS_YET,
+    OTHER_ROWS,
+    FolderPages,
+    RunVerdict,
+    paired_difference,
+    saved_model,
+)
 from glassformer.evaluation.runs import open_run
 from glassformer.files.lock import FolderLock
 from glassformer.runs.curves import TrainingCurves
@@ -98,8 +105,11 @@ def test_the_model_that_a_run_kept_is_that_of_its_best_validation(tmp_path: Path
     run = make_run(tmp_path / "a", [0.7, 0.5])
     for name in ("step-00000010", "step-00000020", "step-x", "lock"):
         (run / "checkpoints" / name).mkdir(parents=True)
+    with EventLog(event_log_path(run)) as log:
+        for step in (5, 10, 20):
+            log.write("checkpoint", step=step)
     kept = saved_model(run, read_run(run), "#Errors", "a")
-    assert (kept.at, kept.states, kept.rows, kept.group) == (10, [20], "#Errors", "a")
+    assert (kept.at, kept.states, kept.removed) == (10, [20], [5]) and (kept.rows, kept.group) == ("#Errors", "a")
     assert saved_model(run, read_run(make_run(tmp_path / "b", [], losses=(2.0, 1.0, 0.5))), "").at == 30
 
 
@@ -110,3 +120,5 @@ def test_runs_of_other_rows_have_no_difference(tmp_path: Path) -> None:
         report("classify", classified(), fingerprint).save(folder / "report.json")
         write_predictions(folder / PREDICTIONS, classified())
     assert paired_difference(tmp_path / "a", tmp_path / "b", "accuracy") is None
+    [curves] = FolderPages(tmp_path).pages("run/a//b")
+    assert isinstance(curves, TrainingCurves) and curves.remarks() == [OTHER_ROWS]

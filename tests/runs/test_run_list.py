@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from glassformer.errors import DataError
 from glassformer.files.lock import _host
@@ -194,6 +195,21 @@ def test_settings_that_differ_are_columns(tmp_path: Path) -> None:
     make_run(tmp_path / "c", **{f"own_{i}": i for i in range(MAX_SETTINGS + 2)})
     table, _ = RunList.read(tmp_path).tables()
     assert table.note == "4 more settings differ; the page of a run has all."
+
+
+def test_a_method_of_few_labels_adds_its_name_alone(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", learning_rate=1e-4)
+    make_run(tmp_path / "b", learning_rate=1e-3)
+    config = {"task": "classify", "output": "c", "data": {"train": "mood.csv"}, "method": {"name": "knn", "limit": 7}}
+    few = make_run(tmp_path / "c", None)
+    (few / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    with EventLog(event_log_path(few)) as log:
+        log.write("begin", options={})
+        log.write("end", steps=0)
+    table, same = RunList.read(tmp_path).tables()
+    assert table.headings[-2:] == ["training.learning_rate", "method.name"]
+    assert {tuple(row[-2:]) for row in table.rows} == {("0.0001", "–"), ("0.001", "–"), ("–", "knn")}
+    assert ["method.limit", "7"] in same.rows and ["training.seed", "0"] in same.rows
 
 
 def test_a_setting_that_says_nothing_is_no_column(tmp_path: Path) -> None:

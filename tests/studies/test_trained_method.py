@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,12 @@ def test_naive_bayes_is_right_on_words_that_decide(rows: Path) -> None:
 def test_it_is_listed_as_ended_and_has_a_page_without_curves(rows: Path, command: Command) -> None:
     values = {"task": "classify", "method": {"name": "naive-bayes"}, "output": "runs/few"}
     data = {"train": str(rows), "validation": 0.25, "columns": {"text": "body", "label": "kind"}}
+    before = time.time()
     report = train_method(parse_config({**values, "data": data})).report
     assert report is not None
     runs = RunList.read("runs")
     [listed] = runs.runs
+    assert listed.started is not None and before - 1 < listed.started < time.time() + 1
     assert (runs.metric, listed.state, listed.metrics) == (report.metric, "ended", report.metrics)
     assert runs.finding.startswith("Highest validation f1_weighted: 1.000 [1.000, 1.000], of few")
     table = runs.tables()[0]

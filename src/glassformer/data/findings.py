@@ -20,6 +20,8 @@ MAX_LOCATIONS = 1_000  # locations listed for a finding; all are counted
 MAX_CHARACTERS = 81  # of a text in a message
 MAX_OPTION = 1_000  # of an option to paste
 ENTITY_PREFIXES = ("B-", "I-", "E-", "S-")
+MISSING, MISSING_AS_WRITTEN = {"", "nan", "nat", "null", "n/a", "#n/a", "<na>"}, {"None", "NA"}
+"""Labels that programs write where there is none: in any case, and as they are, since none and na may be classes."""
 DAMAGED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufffd]")  # left by broken encodings
 
 
@@ -172,7 +174,7 @@ def spelling_message(renamed: Mapping[str, str]) -> str:
 
 
 def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
-    """Classes with a single row, classes that only one file has, and those that differ in spelling alone.
+    """Classes that are named as a missing value, have a single row or one file, or differ in spelling alone.
 
     Args:
         classes: file → label → rows
@@ -181,6 +183,13 @@ def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     findings = []
     if renamed := spelling_variants(total):
         findings.append(Finding("spelling", spelling_message(renamed), len(renamed), tuple(map(repr, renamed))))
+    if missing := sorted(name for name in total if _folded(name) in MISSING or name in MISSING_AS_WRITTEN):
+        rows = ", ".join(f"{shown_label(name)} ({counted(total[name], 'row')})" for name in missing[:5])
+        message = (
+            f"{_classes(missing, 'is', 'are')} named as programs write a missing value, and would be learned as any "
+            f"other: {rows}; label these rows, or leave them out"
+        )
+        findings.append(Finding("missing", message, len(missing), tuple(map(repr, missing))))
     if alone := sorted(name for name, count in total.items() if count == 1):
         message = f"{_classes(alone)} one row alone, for training or evaluation, not both: {_list_names(alone)}"
         findings.append(Finding("single", message, len(alone), tuple(map(shown_label, alone[:MAX_LOCATIONS]))))
@@ -192,8 +201,8 @@ def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     return findings
 
 
-def _classes(names: Sequence[str]) -> str:
-    return f"{len(names):,} classes have" if len(names) > 1 else "1 class has"
+def _classes(names: Sequence[str], one: str = "has", several: str = "have") -> str:
+    return f"{len(names):,} classes {several}" if len(names) > 1 else f"1 class {one}"
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -40,6 +40,10 @@ MAX_COMPARED_BYTES = 2_000_000_000
 FIRST_ROWS, LINKED_ROWS = 10, 5
 """Rows that are shown until one asks for all, and those with an explorer page next to a file."""
 NO_ROWS = "It has no rows yet: `glassformer evaluate RUN` predicts its validation rows, and shows them here."
+OTHER_ROWS = (
+    "They were evaluated on other rows, so their metrics do not say which is better: `glassformer compare` with --data "
+    "evaluates them on the same."
+)
 NO_ROWS_YET = "Its validation rows are predicted when it has ended, and are shown here then, the worst first."
 
 
@@ -137,7 +141,10 @@ def saved_model(folder: Path, history: RunHistory, rows: str, group: str = "") -
         rows, group: as of `SavedModel`
     """
     at = history.last if history.best is None else history.best
-    return SavedModel(at=at, rows=rows, states=[step for step in saved_steps(folder) if step != at], group=group)
+    states = saved_steps(folder)
+    removed = [step for step in history.checkpoints if step != at and step not in states]
+    others = [step for step in states if step != at]
+    return SavedModel(at=at, rows=rows, states=others, removed=removed, group=group)
 
 
 def serve_run(folder: Path, port: int | None = None, note: str = "") -> ReportServer:
@@ -174,13 +181,21 @@ def _paired_difference(best: Path, following: Path, metric: str, state: str) -> 
 
 def comparable(folders: Sequence[Path]) -> bool:
     """Whether runs were evaluated on the same rows, with their predictions, and their models are loaded in a moment."""
-    reports = [folder / REPORT for folder in folders]
-    if not all(path.is_file() and path.with_name(PREDICTIONS).is_file() for path in reports):
-        return False
-    about = [read_json_object(path, DataError).get("data") for path in reports]
-    rows = {each.get("fingerprint") if isinstance(each, dict) else None for each in about}
+    rows = _fingerprints(folders)
     size = sum(path.stat().st_size for folder in folders for path in (folder / MODEL).glob("*.safetensors"))
     return len(rows) == 1 and None not in rows and size <= MAX_COMPARED_BYTES
+
+
+def _fingerprints(folders: Sequence[Path]) -> set[str | None]:
+    """Of the rows that runs were evaluated on; None = of one that was not, or without its predictions."""
+    reports = [folder / REPORT for folder in folders]
+    about = [
+        read_json_object(path, DataError).get("data")
+        if path.is_file() and path.with_name(PREDICTIONS).is_file()
+        else None
+        for path in reports
+    ]
+    return {each.get("fingerprint") if isinstance(each, dict) else None for each in about}
 
 
 def run_address(name: str) -> str:
@@ -213,7 +228,8 @@ class FolderPages:
         histories = [read_run(folder, name) for name, folder in folders.items()]
         if len(histories) > 1:
             saved = map(model_in_folder, folders, folders.values(), histories)
-            curves = TrainingCurves(histories, saved=list(saved))
+            apart = len(_fingerprints(list(folders.values())) - {None}) > 1
+            curves = TrainingCurves(histories, saved=list(saved), notes=[OTHER_ROWS] if apart else [])
             if not comparable(list(folders.values())):
                 return [curves]
             return [compare(dict(folders)), curves]

@@ -69,12 +69,14 @@ class SavedModel:
     at: its x
     rows: where its rows are: the path of another page, or "#TITLE" of a part of this one; "" = they were not evaluated
     states: x of training states that are kept, of which no rows were evaluated
+    removed: x of training states that were removed when newer ones were saved
     group: whose it is
     """
 
     at: float
     rows: str
     states: Sequence[float] = ()
+    removed: Sequence[float] = ()
     group: str = ""
 
 

@@ -439,8 +439,9 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
 
 
 def _saved_data(model: SavedModel) -> dict[str, Any]:
-    states = list(map(_axis_number, model.states))
-    return {"at": _axis_number(model.at), "rows": model.rows, "states": states, "group": _label(model.group)}
+    states, removed = (list(map(_axis_number, steps)) for steps in (model.states, model.removed))
+    at, group = _axis_number(model.at), _label(model.group)
+    return {"at": at, "rows": model.rows, "states": states, "removed": removed, "group": group}
 
 
 def _browser_data(browser: RowBrowser) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class TrainingCurves(Display):
 
     @property
     def caption(self) -> str:
-        return subtitle(self.runs) if self.whole else ""
+        return subtitle(self._trained) if self.whole else ""
 
     @property
     def finding(self) -> str:
@@ -114,28 +114,33 @@ class TrainingCurves(Display):
         """The charts, the most important first; no more than a page has room for."""
         return leading_to([self._series(chart) for chart in self._all_charts[:MAX_CHARTS]], self.saved)
 
+    @cached_property
+    def _trained(self) -> list[RunHistory]:
+        """The runs with steps, and so with curves: one of a method of few labels has settings alone."""
+        return [run for run in self.runs if not run.stepless]
+
     @property
     def _points(self) -> int:
         """The points of a line at most."""
-        lines = sum(len(STEPS) + len(run.validation) for run in self.runs)
+        lines = sum(len(STEPS) + len(run.validation) for run in self._trained)
         return max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(lines, 1)), MIN_POINTS_PER_LINE)
 
     @cached_property
     def _all_charts(self) -> list[CurveChart]:
-        return charts(self.runs, self._points)
+        return charts(self._trained, self._points)
 
     def _series(self, chart: CurveChart) -> Series:
-        several = len(self.runs) > 1
+        several = len(self._trained) > 1
         lines = [
             SeriesLine(
                 line.name,
                 line.steps.tolist(),
                 line.values.tolist(),
-                group=self.runs[line.run].name if several else "",
+                group=self._trained[line.run].name if several else "",
                 faint=line.behind,
                 dashed=line.kind == "points",
                 markers=line.kind == "points",
-                best=self.runs[line.run].best if line.kind == "points" else None,
+                best=self._trained[line.run].best if line.kind == "points" else None,
             )
             for line in chart.lines
         ]
@@ -144,36 +149,38 @@ class TrainingCurves(Display):
             title=chart.title,
             x_label="step",
             lines=lines,
-            marks=[marks for run in self.runs for marks in _marks(run, run.name if several else "")] if loss else (),
+            marks=[marks for run in self._trained for marks in _marks(run, run.name if several else "")]
+            if loss
+            else (),
             wide=loss,
-            folded=not self.whole and not loss and chart.name not in map(main_metric, self.runs),
+            folded=not self.whole and not loss and chart.name not in map(main_metric, self._trained),
             note=self._smoothing_note if loss else "",
         )
 
     @property
     def _smoothing_note(self) -> str:
-        shortest, longest = (f(round(run.half_life) for run in self.runs) for f in (min, max))
+        shortest, longest = (f(round(run.half_life) for run in self._trained) for f in (min, max))
         steps = f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
         half = "1 step" if longest <= 1 else f"{steps} steps"
         note = f"Thick lines are exponential moving averages with a half-life of {half}."
-        logged = max((run.logged for run in self.runs), default=0)
+        logged = max((run.logged for run in self._trained), default=0)
         rest = f" Of {logged:,} lines of the log, the minimum and maximum of each interval."
         return note + rest * (logged > self._points)
 
     def tables(self) -> list[Table]:
         """The final metrics of each run, and the steps that were not applied."""
-        headings, rows = metrics_table([run for run in self.runs if not run.stepless])
+        headings, rows = metrics_table(self._trained)
         if not rows:
             return []
         if len(rows) <= MAX_RUN_COLUMNS:  # a dozen metrics side by side are wider than a screen: a run a column
             headings, *rows = map(list, zip(headings, *rows, strict=True))
-        return [Table(headings, rows, "Metrics"), *_skipped_steps(self.runs)]
+        return [Table(headings, rows, "Metrics"), *_skipped_steps(self._trained)]
 
     def page_tables(self) -> list[Table]:
         """Also all validations, and the settings."""
         if not self.whole:
-            return [replace(table, folded=True) for table in [*self.tables(), *_validations(self.runs)]]
-        return [*self.tables(), *_validations(self.runs), *settings_tables(self.runs)]
+            return [replace(table, folded=True) for table in [*self.tables(), *_validations(self._trained)]]
+        return [*self.tables(), *_validations(self._trained), *settings_tables(self.runs)]
 
     def remarks(self) -> list[str]:
         left_out = [chart.title for chart in self._all_charts[MAX_CHARTS:]]
@@ -202,7 +209,6 @@ class RunSettings(Display):
 def subtitle(runs: Sequence[RunHistory]) -> str:
     """How many steps runs have, and how long these took, as on top of a page; empty where none has steps."""
     alone = "excluding validation and checkpoints"
-    runs = [run for run in runs if not run.stepless]
     if not runs:
         return ""
     if len(runs) > MAX_NAMED_RUNS:
@@ -442,9 +448,17 @@ def best_of(runs: Sequence[RunHistory]) -> str:
     (best, first), (following, second), *_ = sorted(reached, key=lambda x: -x[0] if higher else x[0])
     most = f"{'Highest' if higher else 'Lowest'} validation {metric}: {number(best)}"
     value = "the same" if following == best else number(following)
+    elsewhere = "" if _rows_of(first) == _rows_of(second) else ", on other data"
     return (
-        f"{most}, of {first.name} at step {first.best:,}; the next, {second.name}, has {value} at step {second.best:,}."
+        f"{most}, of {first.name} at step {first.best:,}; the next, {second.name}, has {value} at step "
+        f"{second.best:,}{elsewhere}."
     )
+
+
+def _rows_of(run: RunHistory) -> list[Any]:
+    """What its configuration says of the rows that it trained and was validated on."""
+    data = run.options.get("data")
+    return [data.get(name) for name in ("train", "validation")] if isinstance(data, Mapping) else [data]
 
 
 def outcome(run: RunHistory) -> str:

@@ -129,14 +129,6 @@ def is_run(path: Path) -> bool:
     return False
 
 
-def without_steps(path: Path) -> bool:
-    """Whether a folder is that of a method of few labels: it has no log, and its configuration is written at its end.
-
-    Raises: DataError: the configuration is invalid YAML.
-    """
-    return path.is_dir() and run_log(path) is None and bool(stored_config(path).get("method"))
-
-
 def run_name(folder: str | Path) -> str:
     """The display name of a run: `mood` in runs/mood, `mood, seed 1` in runs/mood/seed-1."""
     path = as_path(folder, "folder").absolute()

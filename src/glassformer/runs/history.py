@@ -20,7 +20,7 @@ import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.files import as_path
-from glassformer.runs.digest import CURVES, NO_BLOCKS, STEPS, Blocks, Digest, read_digest
+from glassformer.runs.digest import CURVES, STEPS, Blocks, Digest, read_digest
 from glassformer.runs.event_files import read_events
 from glassformer.runs.folder import (
     EVENTS,
@@ -30,7 +30,6 @@ from glassformer.runs.folder import (
     log_of,
     problem_of,
     stored_config,
-    without_steps,
 )
 from glassformer.runs.state import RunState, run_state
 from glassformer.runs.wandb_files import read_wandb
@@ -159,7 +158,7 @@ class RunHistory:
 
 
 def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, Any] | None = None) -> RunHistory:
-    """Read the log of a run; that of a method of few labels, which has none, is empty.
+    """Read the log of a run; that of a method of few labels has no steps.
 
     A damaged line hides no run: it is left out, and named in `left_out`.
 
@@ -170,8 +169,6 @@ def read_run(folder: str | Path, name: str | None = None, config: Mapping[str, A
     Raises: DataError: there is no log, or nothing of it can be read.
     """
     given = as_path(folder, "folder")
-    if without_steps(given):
-        return _without_steps(given, name, config)
     path = log_of(folder)
     digest = _digest(path)
     own = path.suffix == ".jsonl"
@@ -241,23 +238,6 @@ class _LoggedEvents:
             self.problems[line] = f"is no {event} of a run: {error}"
 
 
-def _without_steps(folder: Path, name: str | None, config: Mapping[str, Any] | None) -> RunHistory:
-    """The history of a method of few labels, which has ended where its configuration is there."""
-    return RunHistory(
-        name=name or folder.resolve().name,
-        options=dict(config or stored_config(folder)),
-        steps={"step": NO_BLOCKS.step, **{x: NO_BLOCKS.last[:, i] for i, x in enumerate(STEPS)}},
-        blocks=NO_BLOCKS,
-        first={},
-        validation={},
-        best=None,
-        skipped=[],
-        checkpoints=[],
-        ended=True,
-        state=RunState("ended"),
-    )
-
-
 def _digest(log: Path) -> Digest:
     """The digest of a log, by its name. Raises: DataError: it is damaged."""
     if log.name.startswith(EVENTS):
@@ -275,25 +255,20 @@ def read_runs(folders: Sequence[str | Path]) -> list[RunHistory]:
     Raises: DataError: a folder holds no run, or one without curves.
     """
     runs: dict[str, RunHistory] = {}
-    for folder in chain.from_iterable(map(_runs_in, folders)):
-        if without_steps(as_path(folder, "folder")):
+    for folder in folders:
+        path = as_path(folder, "folder")
+        inside = sorted(iterate_runs(path)) if path.is_dir() else []
+        with_curves = [run for run in map(read_run, inside or [path]) if not run.stepless]
+        if not with_curves:
             raise DataError(
-                f"{folder}: was learned by a method of few labels, without steps, so it has no curves; see its report "
-                "with `glassformer look`"
+                f"{folder}: was learned without steps, as by a method of few labels, so it has no curves; see its "
+                "report with `glassformer look`"
             )
-        run = read_run(folder)
-        names = chain([run.name], (f"{run.name} ({number})" for number in count(2)))
-        name = next(name for name in names if name not in runs)
-        runs[name] = replace(run, name=name)
+        for run in with_curves:
+            names = chain([run.name], (f"{run.name} ({number})" for number in count(2)))
+            name = next(name for name in names if name not in runs)
+            runs[name] = replace(run, name=name)
     return list(runs.values())
-
-
-def _runs_in(folder: str | Path) -> list[str | Path]:
-    """A run itself, or those with curves in a folder, by their paths; what holds none is for `read_run` to refuse."""
-    path = as_path(folder, "folder")
-    return ([run for run in sorted(iterate_runs(path)) if not without_steps(run)] if path.is_dir() else None) or [
-        folder
-    ]
 
 
 def _by_metric(validations: Mapping[int, Mapping[str, float]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -46,6 +46,8 @@ SEED = "training.seed"
 MAX_NAME = 200
 OWN_SETTINGS = ("output", "task", "data.train")
 """Settings that each run has for itself, or that are columns anyway."""
+SECTIONS, METHOD = ("training.", "method."), "method.name"
+"""Of settings that a run has either of: they are compared among those that have them, but for which method it is."""
 UNSET = ("null", "{}", "[]")
 """Texts of settings that say nothing."""
 COLUMNS = ("log", "task", "data")
@@ -265,7 +267,7 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         """The settings in which runs differ, by name; and those that all have, with their values."""
         flat = [run.settings for run in self.runs if run.settings]
         names = dict.fromkeys(name for settings in flat for name in settings if name not in OWN_SETTINGS)
-        values = {name: {settings.get(name) for settings in flat} for name in names}
+        values = {name: {settings.get(name) for settings in _having(flat, name)} for name in names}
         differ = sorted((x for x in values if len(values[x]) > 1), key=lambda x: not x.startswith("training."))
         return differ, [[name, str(*values[name])] for name in values if len(values[name]) == 1]
 
@@ -351,6 +353,12 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
         training_loss=loss if math.isfinite(loss) else None,
         settings=settings,
     )
+
+
+def _having(runs: Sequence[dict[str, str]], setting: str) -> Sequence[dict[str, str]]:
+    """The settings of the runs among which one is compared."""
+    section = next((each for each in SECTIONS if setting.startswith(each) and setting != METHOD), "")
+    return [settings for settings in runs if not section or any(name.startswith(section) for name in settings)]
 
 
 def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:

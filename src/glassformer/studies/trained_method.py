@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from glassformer.hub import resolve
 from glassformer.progress import Bar, no_bar
 from glassformer.runs.config import LabelMethod, RunConfig, as_list, config_yaml, run_config
 from glassformer.runs.data import read_splits
-from glassformer.runs.folder import CONFIG, MODEL
+from glassformer.runs.folder import CONFIG, MODEL, EventLog, event_log_path
 from glassformer.studies.trained import Notify, TrainedResult, evaluated_at_end
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.registry import task_class
@@ -76,12 +76,16 @@ def train_method(
         model=str(resolve(config.model)) if config.model and unfitted.needs_encoder else "", seed=config.training.seed,
         max_tokens=spec.max_tokens, descriptions=spec.descriptions, models=spec.models,
     )  # fmt: skip
-    method = make_method(spec.name, setting, **spec.options).fit(rows.labelled, rows.unlabelled)
-    remove_folder(folder / MODEL)
-    save_method(method, folder / MODEL)
-    config = _effective(config, method, skips=rows.skips)
-    with atomic_file(folder / CONFIG) as stream:
-        stream.write(config_yaml(config).encode())
+    folder.mkdir(parents=True, exist_ok=True)
+    with EventLog(event_log_path(folder)) as log:  # without steps: when it began, and that it has ended
+        log.write("begin", options={"task": config.task, "method": asdict(spec)})
+        method = make_method(spec.name, setting, **spec.options).fit(rows.labelled, rows.unlabelled)
+        remove_folder(folder / MODEL)
+        save_method(method, folder / MODEL)
+        config = _effective(config, method, skips=rows.skips)
+        with atomic_file(folder / CONFIG) as stream:
+            stream.write(config_yaml(config).encode())
+        log.write("end", steps=0)
     report = evaluated_at_end(config, notify, bar) if evaluate else None
     return TrainedResult(config.output, 0, None, {}, report)
 

@@ -314,7 +314,8 @@ def test_a_step_of_a_curve_leads_to_the_rows_of_the_model_that_was_kept(tab: Tab
         ]  # fmt: skip
         page.keyboard.press("End")
         page.keyboard.press("Enter")
-        assert told.inner_text().startswith("a: of step 30 a training state was kept, and no rows. Rows of step 20")
+        state = "a: of step 30 a training state is kept, to resume from: checkpoints/step-00000030. Rows of step 20"
+        assert told.inner_text().startswith(state)
         box = chart.bounding_box()
         assert box is not None
         middle = page.evaluate("document.querySelector('.u-over').getBoundingClientRect().toJSON()")

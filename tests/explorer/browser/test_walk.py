@@ -147,6 +147,11 @@ def walk_from_the_curve(page: Any) -> None:
     page.mouse.click(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)  # the last step
     told = page.locator(".series-told")
     told.get_by_text(re.compile(r"step \d was kept\.|no model was kept of step \d")).wait_for()
+    page.reload()
+    page.wait_for_function(
+        "() => { const place = document.querySelector('.series-told')?.getBoundingClientRect();"
+        " return place && place.height > 0 && place.top >= 0 && place.bottom <= innerHeight && scrollY > 0; }"
+    )  # a reload leads to what is said of the step
     told.get_by_role("button", name=re.compile("rows", re.IGNORECASE)).click()
     assert page.locator("#part-Errors").evaluate("part => Math.abs(part.getBoundingClientRect().top) < 200")
     page.get_by_label("Answers").select_option("wrong")

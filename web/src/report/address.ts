@@ -25,8 +25,9 @@ export function go(part: string): void {
   reach();
 }
 
-/** Bring the part of the address into sight. */
+/** Bring the part of the address into sight; without one, what is said of its step. */
 export function reach(): void {
   const part = written("part");
   if (part !== null) document.getElementById(`part-${part}`)?.scrollIntoView();
+  else document.querySelector(".series-told:not(:empty)")?.scrollIntoView({ block: "center" });
 }

@@ -95,8 +95,12 @@ export function extent(lines: LineData[], from: number, to: number, log: boolean
 export function padded(low: number, high: number, log = false): [number, number] {
   if (log) return low === high ? [low / 2, high * 2] : [low * (low / high) ** 0.05, high * (high / low) ** 0.05];
   const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
-  return [low >= 0 && low < room ? low : low - room, high + room];
+  const begin = low >= 0 && low < room ? low : low - room;
+  return [begin, topOf(low, high, high + room, begin)];
 }
+
+/** The end of an axis: of shares, which never exceed 1, hardly beyond it. */
+const topOf = (low: number, high: number, end: number, begin: number): number => (low >= 0 && high <= 1 && end > 1 ? Math.min(end, 1 + 0.04 * (1 - begin)) : end);
 
 /** The range of bars: all values and intervals, of differences with zero. */
 export function intervalRange(cells: IntervalCell[]): [number, number] {
@@ -105,7 +109,7 @@ export function intervalRange(cells: IntervalCell[]): [number, number] {
   if (ends.length === 0) return [0, 1];
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
   const room = (high - low) * 0.04 || Math.abs(high) * 0.05 || 0.5;
-  return [low - room, high + room];
+  return [low - room, cells.some((cell) => cell.signed) ? high + room : topOf(low, high, high + room, low - room)];
 }
 
 /** Whether a difference is more than chance would give: its interval leaves out zero. */

@@ -8,7 +8,7 @@
 import "./series.css";
 import uPlot from "uplot";
 import { extent, finite, nearest, number, place, ticks, withInterval, withRoom } from "./scales";
-import { written } from "./address";
+import { write, written } from "./address";
 import { type Shape, dashOf, markOf, paintShapes, spread, svgOf } from "./series-drawing";
 import type { SavedModel, LineData, MarksData, Picked, SeriesData, Value } from "./types";
 
@@ -511,7 +511,7 @@ class Link {
     this.bar.append(element("span", { class: "hint" }, `Drag to zoom in; arrow keys move along a chart${this.saved.length ? "; click a step for its rows" : ""}.`), element("span", { class: "grow" }), this.output, ...this.zooms, this.told);
     this.update();
     const step = this.saved.length ? written("step") : null;
-    if (step !== null && Number.isFinite(Number(step))) this.tell(Number(step));
+    if (step !== null && Number.isFinite(Number(step))) this.tell(Number(step), false);
   }
 
   private groupSwitches(groups: Picked): HTMLElement {
@@ -548,10 +548,12 @@ class Link {
   }
 
   /** Say which model was kept of an x, with the way to its rows; the address has the x. */
-  tell(x: number): void {
+  tell(x: number, chosen = true): void {
     if (!this.saved.length) return;
     const shown = this.saved.filter(({ group }) => !this.state.hidden.has(JSON.stringify([group])));
-    this.moveTo(globalThis.glassformerSteps!(this.told, shown, x, this.state.to - this.state.from, this.data[0].x_label));
+    const at = globalThis.glassformerSteps!(this.told, shown, x, this.state.to - this.state.from, this.data[0].x_label);
+    if (chosen) write({ step: String(at), part: "" }); // a reload leads to what was chosen last
+    this.moveTo(at);
   }
 
   /** Point at an x, in view. */

@@ -73,6 +73,8 @@ export interface SavedModel {
   rows: string;
   /** Places of which there is a training state and no rows. */
   states: number[];
+  /** Places of training states that were removed later. */
+  removed: number[];
   group: string;
 }
 

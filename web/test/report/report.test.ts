@@ -246,12 +246,13 @@ test("a hundred thousand rows are chosen while one types", () => {
 });
 
 test("a click means what is kept nearby, and says what that is", () => {
-  const kept = { at: 20, rows: "#Errors", states: [30], group: "" };
-  assert.deepEqual([19.9, 20.4, 29.8, 25, 0].map((x) => savedAt([kept], x, 30)), [20, 20, 30, 25, 0]);
+  const kept = { at: 20, rows: "#Errors", states: [30], removed: [10], group: "" };
+  assert.deepEqual([19.9, 20.4, 29.8, 25, 0, 10.1].map((x) => savedAt([kept], x, 30)), [20, 20, 30, 25, 0, 10]);
   assert.equal(savedAt([], 3, 30), 3);
   assert.deepEqual(toldOf(kept, 20, "step"), { words: "the model of step 20 was kept", link: "Its rows" });
   assert.deepEqual(toldOf(kept, 1000, "step"), { words: "no model was kept of step 1,000", link: "Rows of step 20" });
-  assert.deepEqual(toldOf({ ...kept, rows: "", group: "a" }, 30, "step"), { words: "a: of step 30 a training state was kept, and no rows; no rows were evaluated", link: "" });
+  assert.deepEqual(toldOf({ ...kept, rows: "", group: "a" }, 30, "step"), { words: "a: of step 30 a training state is kept, to resume from: checkpoints/step-00000030; no rows were evaluated", link: "" });
+  assert.deepEqual(toldOf(kept, 10, "step"), { words: "the checkpoint of step 10 was removed when newer ones were saved (training.keep)", link: "Rows of step 20" });
 });
 
 test("a sheet of corrected tags has a line a word", () => {
