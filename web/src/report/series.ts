@@ -357,6 +357,7 @@ class Chart {
         hooks: {
           drawAxes: [(u) => this.data.marks.forEach((marks) => this.drawMarks(u, marks))],
           draw: [(u) => this.drawOver(u)],
+          ready: [() => this.point()],
           setCursor: [(u) => this.pointed(u)],
           setSelect: [(u) => this.selected(u)],
         },
@@ -444,8 +445,9 @@ class Chart {
     const last = this.state.whole[1];
     this.plot.setAttribute("aria-valuenow", String(at ?? last));
     this.plot.setAttribute("aria-valuetext", `${this.data.x_label} ${at === null ? "at the end" : number(at)}: ${spoken.join(", ")}`);
-    const left = at === null || at < from || at > to || !this.drawn ? -10 : this.drawn.valToPos(at, "x");
-    this.drawn?.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
+    if (!this.drawn?.status) return; // it has no places yet, and calls this when it has
+    const left = at === null || at < from || at > to ? -10 : this.drawn.valToPos(at, "x");
+    this.drawn.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
   }
 
   private listen(): void {
