@@ -202,9 +202,9 @@ def report_page(*reports: Display, title: str | None = None, wording: Callable[[
 
 
 def page_title(reports: Sequence[Display]) -> str:
-    """The title of a page of reports: what the first calls the page, or the titles of all."""
-    named = str(getattr(reports[0], "page_title", "")) if reports else ""
-    return _label(named) or " · ".join(filter(None, map(_title, reports)))
+    """The title of a page of reports: what the first calls the page, the titles of all, or the kind of the first."""
+    named, kind = (str(getattr(reports[0], name, "")) if reports else "" for name in ("page_title", "KIND"))
+    return _label(named) or " · ".join(filter(None, map(_title, reports))) or kind.replace("-", " ").capitalize()
 
 
 def served_page() -> str:

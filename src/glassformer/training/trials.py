@@ -129,7 +129,7 @@ class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "
             log = low > 0 and wide and name != "trial"
             across = Axis(name, log=log, ticks=() if name == "trial" else sorted(set(values)))
             up = Axis(self.metric, more=self.direction == "maximize")
-            yield TradeOff(name, across, up, points, groups=["complete", "the best", "pruned"])
+            yield TradeOff(f"{self.metric} by {name}", across, up, points, groups=["complete", "the best", *STATES[1:]])
 
     def page_tables(self) -> Iterator[Table]:
         """The metric by each setting of words, and all trials."""

@@ -15,6 +15,11 @@ from glassformer.reports.page import report_page, write_page
 from tests.explorer.browser.samples import words
 from tests.explorer.browser.tab import Tab
 from tests.explorer.browser.test_report import Compression, WithSeries
+from tests.explorer.browser.test_similarity_and_contexts import corpus, searched
+from tests.explorer.browser.test_sound import heard
+
+__all__ = ["corpus", "heard", "searched"]
+"""Fixtures of other views."""
 
 Tabs = Callable[..., Tab]
 image = pytest.importorskip("PIL.Image", reason="needs Pillow to read pictures: pip install pillow")
@@ -66,11 +71,30 @@ def test_the_pictures_of_every_view_are_light_in_the_dark(
             continue
         drawing = one.saved("Drawing (SVG)")[1].decode()
         light_and_readable(name, drawing, one.saved("Picture (PNG")[1])
+        if name == "Similarity":
+            assert ">subtracts</text>" in drawing and "of the two texts is" in drawing, "a title, and colours in words"
         if name == "Embeddings":
             assert ">fruit</text>" in drawing, "points have names"
         saved += 1
     assert saved >= len(names) - 1
     assert page.evaluate("document.documentElement.dataset.theme ?? 'none'") == "none", "the page is as it was"
+
+
+@pytest.mark.parametrize(("fixture", "view"), [("story", "generate"), ("heard", "sound"), ("searched", "contexts")])
+def test_views_of_some_models_alone_are_saved_light_and_titled(
+    tab: Tabs, fixture: str, view: str, request: pytest.FixtureRequest
+) -> None:
+    one = tab(color_scheme="dark", accept_downloads=True)
+    page = one.goto(
+        request.getfixturevalue(fixture), view=view, **({"l": 4, "h": 9, "q": 2} if view == "contexts" else {})
+    )
+    page.get_by_role("button", name="Share").wait_for()
+    assert shows(page)
+    drawing, picture = one.saved("Drawing (SVG)")[1].decode(), one.saved("Picture (PNG")[1]
+    light_and_readable(view, drawing, picture)
+    pixels = image.open(io.BytesIO(picture)).convert("RGBA")
+    assert pixels.getextrema()[3] == (255, 255), f"{view}: an edge is clear"
+    assert len(pixels.getcolors(1 << 24)) > 8 and len(re.findall("<text", drawing)) > 4, f"{view}: is blank"
 
 
 def shows(page: Any) -> bool:

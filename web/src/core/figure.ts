@@ -79,9 +79,9 @@ export function toSvg({ width, height, shapes }: Figure, paper: string, font: st
 export function toPng({ width, height, shapes }: Figure, paper: string, font: string): Promise<Blob> {
   const canvas = new OffscreenCanvas(Math.ceil(2 * width), Math.ceil(2 * height));
   const pen = canvas.getContext("2d")!;
-  pen.scale(2, 2);
   pen.fillStyle = paper;
-  pen.fillRect(0, 0, width, height);
+  pen.fillRect(0, 0, canvas.width, canvas.height); // whole pixels: no edge is clear
+  pen.scale(2, 2);
   paint(pen, shapes, font);
   return canvas.convertToBlob({ type: "image/png" });
 }

@@ -138,7 +138,8 @@ function drawingOf(card: HTMLElement, vector?: () => string): SVGElement {
   }
   visit(card);
 
-  const out = made("svg", { width, height, viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, "font-family": getComputedStyle(card).fontFamily });
+  [width, height] = [width, height].map(Math.ceil); // whole pixels: a picture has no edge that is clear
+  const out = made("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": getComputedStyle(card).fontFamily });
   out.append(made("rect", { width: "100%", height: "100%", fill: "#fff" }), ...inside);
   return out;
 }
@@ -160,6 +161,9 @@ const saves: MakeSaves = (title, rows, vector) => {
   };
   const draw = () => {
     const card = group.closest<HTMLElement>(".card, .browser")!;
+    const heading = element<HTMLElement>(<h2>{title}</h2>), named = [...card.querySelectorAll("h2")].some((each) => each.checkVisibility());
+    if (!named && group.parentElement!.matches(".card-head")) group.before(heading); // elsewhere it is that of the page
+    else if (!named) card.prepend(heading);
     card.classList.add("saving");
     card.dispatchEvent(new Event("saving"));
     const beyond = Math.max(0, ...[...card.querySelectorAll(".sheet")].map((sheet) => sheet.scrollWidth - sheet.clientWidth));
@@ -167,6 +171,7 @@ const saves: MakeSaves = (title, rows, vector) => {
     const drawing = inLight(() => drawingOf(card, vector));
     card.style.minWidth = "";
     card.classList.remove("saving");
+    heading.remove();
     card.dispatchEvent(new Event("saved"));
     return drawing;
   };

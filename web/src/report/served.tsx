@@ -39,9 +39,9 @@ function say(finding: string, role: string): void {
 }
 
 function draw(page: PackedPage): void {
+  document.title = page.title || "Glassformer"; // first: it names the files of what has no title of its own
   show(page);
   linkBack();
-  document.title = page.title || "Glassformer";
 }
 
 /** On the page of a run of a folder, the logo and words next to it lead to the list. */

@@ -12,9 +12,11 @@ function plainCell(text: string): string | number {
 
 const isTime = (cell: Cell): boolean => typeof cell === "string" && /^\d+:\d\d(:\d\d)?$/.test(cell);
 
-/** The rows of a table for a spreadsheet: a number with an interval is three columns. */
+/** The rows of a table for a spreadsheet: a number with an interval is three columns, a count with its share two. */
 export function plainRows(table: TableData): (string | number)[][] {
   const wide = table.headings.map((_, column) => table.rows.some((row) => typeof row[column] === "object"));
+  const amount = table.headings.map((_, column) => table.rows.some((row) => typeof row[column] === "object" && row[column].from_zero));
+  const share = (cell: Cell) => [plainCell(textOf(cell).split(" · ")[0]), typeof cell === "object" && typeof cell.value === "number" ? cell.value : ""];
   const ends = (cell: Cell) => (typeof cell === "object" ? [cell.value, cell.low, cell.high].map((x) => (typeof x === "number" ? x : "")) : [plainCell(cell), "", ""]);
   const isNumber = (column: number) => !table.words.includes(column);
   const timed = table.headings.map((_, column) => {
@@ -27,7 +29,7 @@ export function plainRows(table: TableData): (string | number)[][] {
     if (column > 0 && textOf(cell) === "–") return "";
     return column === 0 && row.some((each, i) => isNumber(i) && isTime(each) && !timed[i]) ? `${textOf(cell)} in seconds` : textOf(cell);
   };
-  const plain = (row: Cell[], i: number) => [...row.flatMap((cell, column) => (wide[column] ? ends(cell) : [written(row, cell, column)])), ...(commands ? [commands[i]] : [])];
-  const headings = table.headings.map((name, column) => `${name || "name"}${timed[column] ? " in seconds" : ""}`).flatMap((name, column) => (wide[column] ? [name, `${name} low`, `${name} high`] : [name]));
+  const plain = (row: Cell[], i: number) => [...row.flatMap((cell, column) => (amount[column] ? share(cell) : wide[column] ? ends(cell) : [written(row, cell, column)])), ...(commands ? [commands[i]] : [])];
+  const headings = table.headings.map((name, column) => `${name || "name"}${timed[column] ? " in seconds" : ""}`).flatMap((name, column) => (amount[column] ? [name, `${name} share`] : wide[column] ? [name, `${name} low`, `${name} high`] : [name]));
   return [[...headings, ...(commands ? ["command"] : [])], ...table.rows.map(plain)];
 }

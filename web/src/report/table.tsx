@@ -204,7 +204,7 @@ function shade(table: TableData, row: number, column: number, signed: boolean): 
 export function Heading({ table, column, sort }: { table: TableData; column: number; sort: (column: number) => void }) {
   const shown = table.headings[column] || <span class="unseen">name</span>;
   return (
-    <th scope="col" class={table.words.includes(column) ? "is-text" : undefined}>
+    <th scope="col" class={column === 0 || table.words.includes(column) ? "is-text" : undefined}>
       {table.rows.length > 1 ? (
         <button onClick={() => sort(column)} title="Sort by this column">
           {shown}
@@ -308,7 +308,7 @@ export const hasBars = (table: TableData): boolean => table.headings.some((_, co
 export function TableCard({ table, whole, hint = "" }: { table: TableData; whole: boolean; hint?: string }) {
   const heading = table.caption && <h2>{table.caption}</h2>;
   const note = table.note && <p class="remark">{table.note}</p>;
-  const name = table.caption || "table";
+  const name = table.caption || document.title || "table";
   let order: number[] = [];
   const grid = <Grid table={table} label={name} ordered={(rows) => (order = rows)} />;
   const save = globalThis.glassformerSaves!(name, () => ({ ...table, rows: order.map((i) => table.rows[i]), commands: table.commands && order.map((i) => table.commands![i]) })) as never;

@@ -60,7 +60,7 @@ function Explained(props: ViewProps & { explained: Similarity }) {
     exports({
       name: "similarity",
       finding: () => findingOf(shown),
-      ...Heatmap.exports(shown, () => dark.peek()),
+      ...Heatmap.exports(shown, findingOf(shown), () => dark.peek()),
       table: () => [["first", "second", "of the sum"], ...bestPairs(shown, Infinity).map(([r, c, x]) => [shown.tokens[0][r].text, shown.tokens[1][c].text, x])],
     });
     return () => exports(null);

@@ -63,6 +63,8 @@ test("a spreadsheet has numbers as such, times in seconds, and nothing where the
     ["b", "", "", "adamw", "", "", ""],
     ["c", "200 of 10826", 3601, -1.5, "", "", ""],
   ]);
+  const counts = { ...table([["joy", { text: "1,200 · 66.7%", value: 0.66667, low: null, high: null, signed: false, from_zero: true }]]), headings: ["class", "train"], words: [0] };
+  assert.deepEqual(plainRows(counts), [["class", "train", "train share"], ["joy", 1200, 0.66667]]);
   const named = { ...table([["a", "1,000 rows"], ["b", "–"]]), headings: ["run", "data"], words: [0, 1] };
   assert.deepEqual(plainRows(named), [["run", "data"], ["a", "1,000 rows"], ["b", ""]], "words stay as they are");
   const turned = { ...table([["steps", "600"], ["time of steps", "0:22"]]), headings: ["run", "mood"], words: [0] };

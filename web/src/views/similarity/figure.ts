@@ -1,7 +1,7 @@
 /** The map of a similarity as shapes: cells, and the tokens of both texts along its edges. */
 
-import { type Figure, fitted, lengthOf } from "../../core/figure";
-import { visible } from "../../core/format";
+import { type Figure, fitted, inLines, lengthOf } from "../../core/figure";
+import { number, visible } from "../../core/format";
 import { largestOf, type Similarity } from "../../core/similarity";
 import { diverging } from "../neuron/diverging-colours";
 
@@ -39,4 +39,21 @@ export function figureOf(of: Similarity, { left, top, cell }: Grid, ink: string,
     second.forEach(({ text }, column) => shapes.push({ kind: "text", x: left + cell * (column + 0.5), y: top - PAD, text: fitted(visible(text), top - 2 * PAD), colour: ink, upwards: true }));
   }
   return { width: left + cell * second.length + 2, height: top + cell * first.length + 2, shapes };
+}
+
+const [ROOM, LINE, SWATCH] = [12, 20, 14];
+
+/** The map with what it shows in words above it, and below it what its colours mean. */
+export function titledFigureOf(of: Similarity, grid: Grid, title: string, ink: string, dark: boolean): Figure {
+  const map = figureOf(of, grid, ink, dark), width = Math.max(map.width, 360) + 2 * ROOM, lines = inLines(title, width - 2 * ROOM);
+  const top = ROOM + lines.length * LINE, most = largestOf(of.cells);
+  const shapes: Figure["shapes"] = lines.map((text, at) => ({ kind: "text", x: ROOM, y: ROOM + LINE * (at + 0.5), text, colour: ink, strong: true }));
+  for (const shape of map.shapes) shapes.push({ ...shape, x: shape.x + ROOM, y: shape.y + top });
+  let x = ROOM;
+  const y = top + map.height + LINE;
+  for (const [sign, text] of [[1, `adds, up to ${number(most, 3)}`], [-1, "subtracts"]] as const) {
+    shapes.push({ kind: "rect", x, y: y - SWATCH / 2, width: SWATCH, height: SWATCH, colour: diverging(sign, dark) }, { kind: "text", x: x + SWATCH + 6, y, text, colour: ink });
+    x += SWATCH + 24 + lengthOf(text);
+  }
+  return { width, height: y + LINE, shapes };
 }

@@ -9,7 +9,7 @@ import type { Exports } from "../../core/types";
 import { diverging } from "../neuron/diverging-colours";
 import { paint, toPng, toSvg } from "../../core/figure";
 import type { PairProps } from "../similarity";
-import { figureOf, gridOf } from "./figure";
+import { figureOf, gridOf, titledFigureOf } from "./figure";
 
 /** What the map needs of them. */
 type MapProps = Pick<PairProps, "shown" | "pinned" | "point" | "pin" | "dark">;
@@ -86,9 +86,9 @@ export function Heatmap({ shown, pinned, point, pin, dark }: MapProps) {
 const clamp = (x: number, size: number) => Math.min(Math.max(x, 0), size - 1);
 
 /** Exports of the map as a picture. */
-Heatmap.exports = (shown: Similarity, dark: () => boolean): Pick<Exports, "png" | "svg"> => {
+Heatmap.exports = (shown: Similarity, title: string, dark: () => boolean): Pick<Exports, "png" | "svg"> => {
   const style = (name: string) => getComputedStyle(document.querySelector(".sim")!).getPropertyValue(name).trim();
-  const figure = () => figureOf(shown, gridOf(shown, EXPORT_WIDTH), style("--ink"), dark());
+  const figure = () => titledFigureOf(shown, gridOf(shown, EXPORT_WIDTH), title, style("--ink"), dark());
   return { png: () => toPng(figure(), style("--panel"), style("--sans")), svg: () => toSvg(figure(), style("--panel"), style("--sans")) };
 };
 
