@@ -33,6 +33,9 @@ def test_another_text(tab: Tabs, words: Look, models: dict[str, Model], check: C
     page = one.goto(words, view="difference")
     page.get_by_text("Write another text").wait_for()
     check(page, "nothing to compare with")
+    page.get_by_role("button", name="the same words in reverse").click()
+    page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
+    assert one.state["c.other"] == " ".join(reversed(TEXT.split()))
     page.get_by_label("other text").fill(OTHER)
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
@@ -63,6 +66,15 @@ def test_another_text(tab: Tabs, words: Look, models: dict[str, Model], check: C
     page.set_viewport_size({"width": 320, "height": 640})
     fits(page, "320 wide")
     check(page, "narrow")
+
+
+def test_each_text_of_a_pair_is_offered_alone(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.goto(served, view="difference")
+    page.get_by_role("button", name="the second text alone").click()
+    page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
+    assert one.state["c.other"] == served.session.texts[1]
+    assert page.get_by_label("other text").input_value() == served.session.texts[1]
 
 
 def test_another_model_and_a_saved_page(tab: Tabs, models: dict[str, Model], tmp_path: Path, check: Check) -> None:

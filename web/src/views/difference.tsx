@@ -11,7 +11,7 @@ import type { BinaryFrame } from "../core/binary-frame";
 import { PAPER, SANS, toPng, toSvg } from "../core/figure";
 import { percent, plural, visible } from "../core/format";
 import { heatColour } from "../core/palette";
-import type { ViewProps } from "../core/types";
+import type { Session, ViewProps } from "../core/types";
 import { useAnswer } from "../ui/answer";
 import { DataTable } from "../ui/data-table";
 import { type CellPlace, HeatMap, heatMapFigure, type Matrix, stacked } from "../ui/heat-map";
@@ -101,7 +101,26 @@ function DifferenceView(props: WorkProps) {
           {several && props.choice}
         </div>
       )}
-      {ask ? <Answered {...props} other={chosen || null} map={several ? state.value.map : null} /> : <p class="diff-empty">Write another text, such as this one with one word changed: what changes, layer by layer and head by head?</p>}
+      {ask ? <Answered {...props} other={chosen || null} map={several ? state.value.map : null} /> : <Nothing session={session} compare={compare} />}
+    </div>
+  );
+}
+
+/** Texts to compare with at once, by what a button calls them: of a pair each alone; of one text its words in reverse. */
+function suggestions([text, second]: string[]): [name: string, text: string][] {
+  if (second) return [["the first text alone", text], ["the second text alone", second]];
+  const reversed = text.trim().split(/\s+/).reverse().join(" ");
+  return reversed === text.trim() ? [] : [["the same words in reverse", reversed]];
+}
+
+/** Before there is another pass: what to compare with. */
+function Nothing({ session, compare }: { session: Session; compare(other: string): void }) {
+  const offered = suggestions(session.texts);
+  return (
+    <div class="diff-empty">
+      <p>Write another text, such as this one with one word changed: what changes, layer by layer and head by head?{offered.length > 0 && " Or compare with"}</p>
+      {offered.length > 0 && <p>{offered.map(([name, text]) => <button key={name} title={text} onClick={() => compare(text)}>{name}</button>)}</p>}
+      <p class="hint">With the same model in 8 bits: <code>{session.look} --against int8 --view difference</code></p>
     </div>
   );
 }
