@@ -11,6 +11,7 @@ from glassformer.errors import DataError
 from glassformer.evaluation.evaluate import PREDICTIONS
 from glassformer.evaluation.run_page import (
     NO_ROWS_YET,
+    NOT_COMPARED,
     OTHER_ROWS,
     FolderPages,
     RunVerdict,
@@ -122,3 +123,6 @@ def test_runs_of_other_rows_have_no_difference(tmp_path: Path) -> None:
     assert paired_difference(tmp_path / "a", tmp_path / "b", "accuracy") is None
     [curves] = FolderPages(tmp_path).pages("run/a//b")
     assert isinstance(curves, TrainingCurves) and curves.remarks() == [OTHER_ROWS]
+    make_run(tmp_path / "c")
+    [curves] = FolderPages(tmp_path).pages("run/a//c")
+    assert curves.remarks() == [f"{NOT_COMPARED}: c."]

@@ -44,6 +44,7 @@ OTHER_ROWS = (
     "They were evaluated on other rows, so their metrics do not say which is better: `glassformer compare` with --data "
     "evaluates them on the same."
 )
+NOT_COMPARED = "Runs whose validation rows are not predicted yet, which `glassformer evaluate RUN` does"
 NO_ROWS_YET = "Its validation rows are predicted when it has ended, and are shown here then, the worst first."
 
 
@@ -229,7 +230,9 @@ class FolderPages:
         if len(histories) > 1:
             saved = map(model_in_folder, folders, folders.values(), histories)
             apart = len(_fingerprints(list(folders.values())) - {None}) > 1
-            curves = TrainingCurves(histories, saved=list(saved), notes=[OTHER_ROWS] if apart else [])
+            missing = [name for name, each in folders.items() if None in _fingerprints([each])]
+            notes = [OTHER_ROWS] * apart + ([f"{NOT_COMPARED}: {', '.join(missing)}."] if missing else [])
+            curves = TrainingCurves(histories, saved=list(saved), notes=notes)
             if not comparable(list(folders.values())):
                 return [curves]
             return [compare(dict(folders)), curves]

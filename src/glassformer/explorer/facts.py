@@ -504,7 +504,8 @@ class PassFacts:
         return [(self._keys[key].text, f"{share:.1%}", share) for key, share in strongest]
 
     def _list_arithmetic(self) -> list[Item]:
-        own = [("q · k", f"{self.dot:.4g}", None), ("× scale", f"{self.scaled:.4g}", None)]
+        scale = [("× scale", f"{self.scale:.4g}", None)] if self.scale != 1 else []
+        own = [("q · k", f"{self.dot:.4g}", None), *scale]
         bias = [("+ positions", f"{self.position_bias:.4g}", None)] if self.position_bias else []
         return [*own, *bias, ("score", f"{self.score:.4g}", None), ("share", f"{self.attention:.1%}", self.attention)]
 

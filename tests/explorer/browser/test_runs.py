@@ -309,7 +309,7 @@ def test_a_step_of_a_curve_leads_to_the_rows_of_the_model_that_was_kept(tab: Tab
         chart.press("Enter")
         assert "step=10" in page.url
         assert told.inner_text().splitlines() == [
-            "b: the model of step 10 was kept; no rows were evaluated.",
+            'b: the model of step 10 was kept; no rows were evaluated, which "glassformer evaluate RUN" does.',
             "a: no model was kept of step 10. Rows of step 20",
         ]  # fmt: skip
         page.keyboard.press("End")

@@ -183,7 +183,7 @@ function tableCard(table: TableData, drawable: Set<string>, show: (picked: Picke
     const noun = table.rows.length === 1 ? "row" : "rows";
     count.textContent = some === all ? `${all} ${noun}` : `${some} of ${all} ${noun}`;
     more.hidden = order.length <= limit;
-    more.textContent = `Show ${Math.min(ROWS, order.length - limit).toLocaleString("en")} more of ${some}`;
+    if (!more.hidden) more.textContent = `Show ${Math.min(ROWS, order.length - limit).toLocaleString("en")} more of ${some}`;
     if (find.value !== state.find) find.value = state.find;
     by.value = state.by === null ? "" : String(state.by);
     select();

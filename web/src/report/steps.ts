@@ -17,7 +17,7 @@ export function savedAt(kept: SavedModel[], x: number, range: number): number {
 /** What is kept of x, in words before the way to the rows of a model. */
 export function toldOf({ at, rows, states, removed, group }: SavedModel, x: number, label: string): { words: string; link: string } {
   const own = group ? `${group}: ` : "", what = at === x ? `the model of ${label} ${number(x)} was kept` : states.includes(x) ? `of ${label} ${number(x)} a training state is kept, to resume from: checkpoints/step-${String(x).padStart(8, "0")}` : removed.includes(x) ? `the checkpoint of ${label} ${number(x)} was removed when newer ones were saved (training.keep)` : `no model was kept of ${label} ${number(x)}`;
-  return { words: own + (rows ? what : `${what}; no rows were evaluated`), link: rows && (at === x ? "Its rows" : `Rows of ${label} ${number(at)}`) };
+  return { words: own + (rows ? what : `${what}; no rows were evaluated, which "glassformer evaluate RUN" does`), link: rows && (at === x ? "Its rows" : `Rows of ${label} ${number(at)}`) };
 }
 
 /** Say which models were kept of an x, with the way to their rows. Returns: what the click meant. */

@@ -251,7 +251,7 @@ test("a click means what is kept nearby, and says what that is", () => {
   assert.equal(savedAt([], 3, 30), 3);
   assert.deepEqual(toldOf(kept, 20, "step"), { words: "the model of step 20 was kept", link: "Its rows" });
   assert.deepEqual(toldOf(kept, 1000, "step"), { words: "no model was kept of step 1,000", link: "Rows of step 20" });
-  assert.deepEqual(toldOf({ ...kept, rows: "", group: "a" }, 30, "step"), { words: "a: of step 30 a training state is kept, to resume from: checkpoints/step-00000030; no rows were evaluated", link: "" });
+  assert.deepEqual(toldOf({ ...kept, rows: "", group: "a" }, 30, "step"), { words: "a: of step 30 a training state is kept, to resume from: checkpoints/step-00000030; no rows were evaluated, which \"glassformer evaluate RUN\" does", link: "" });
   assert.deepEqual(toldOf(kept, 10, "step"), { words: "the checkpoint of step 10 was removed when newer ones were saved (training.keep)", link: "Rows of step 20" });
 });
 

@@ -268,7 +268,7 @@ export class GenerationStore {
       this.version.value++;
       if (first) this.storeSeed();
       else this.link(at);
-      this.props.say(`Written: ${beginning(tree.text(this.path.peek()).trim())}`);
+      if (this.props.state.peek().view === "generate") this.props.say(`Written: ${beginning(tree.text(this.path.peek()).trim())}`);
     } catch (error) {
       if (!signal.aborted) this.handleError(error, true);
     } finally {
