@@ -71,7 +71,7 @@ def test_the_tour_of_two_texts_ends_in_their_cosine_and_what_it_means(minilm: Pa
     last = tell(model.inspect(*PAIR), model_facts(model), compare=model.explain_similarity).steps[-1]
     cosine = float(model.similarity(*(model.encode([text]) for text in PAIR)))
     assert f"{cosine:.2f}" in words(last.text) and alike(cosine) in words(last.text)
-    assert "“flies” and “flies”" in words(last.text) and last.items[0][0] == "flies · flies"
+    assert "“flies” of the first and “flies” of the second" in words(last.text) and last.items[0][0] == "flies · flies"
     one = tell(model.inspect(PAIR[0]), model_facts(model), compare=model.explain_similarity).steps[-1]
     assert "came closer" in words(one.text) and len(one.items) == 7
 

@@ -443,7 +443,11 @@ class PassFacts:
         first, second = words.tokens
         pairs = ((first[i], second[j], x) for i, j, x in words.top(words.cells.size) if x > 0)
         chosen = next((pair for pair in pairs if not (pair[0].special or pair[1].special)), None)
-        return "no two words" if chosen is None else f"“{chosen[0].text}” and “{chosen[1].text}”"
+        return (
+            "no two words"
+            if chosen is None
+            else f"“{chosen[0].text}” of the first and “{chosen[1].text}” of the second"
+        )
 
     @property
     def moved(self) -> str:

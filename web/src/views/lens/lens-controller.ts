@@ -13,14 +13,20 @@ export type Cell = [row: number, column: number];
 /** Columns of the grid that are on screen at a time; of a longer text no others are computed. */
 export const PAGE = 64;
 
-/** What is asked of a long text: the page with a column; by default with that of the pinned cell, of the output that Attribution explains, or of the pinned token. */
-export function requestOf({ reading, query, map }: State, session: Session, column?: number): LensRequest {
+/**
+ * What is asked of a long text: a page of its columns.
+ *
+ * @param from Its first column, as far as there are so many after it. Without it: the page with the pinned cell, with the output that Attribution explains, or with the pinned token; else the first, or the last of a model that writes on.
+ */
+export function requestOf({ reading, query, map }: State, session: Session, from?: number): LensRequest {
   const stream = Object.keys(session.streams).at(-1)!; // the only one, or the target: the head reads it
   const tokens = session.streams[stream].length;
   if (tokens <= PAGE) return { target: reading.follow, first: 0, count: null };
   const pinned = mapOf(session, map).queries === stream ? query : null;
-  const wanted = column ?? reading.cell?.[1] ?? (/^\d+$/.test(reading.at) ? Number(reading.at) : pinned) ?? 0;
-  return { target: reading.follow, first: PAGE * Math.floor(Math.min(wanted, tokens - 1) / PAGE), count: PAGE };
+  const writes = session.maps.some((each) => each.causal && each.queries === stream && each.keys === stream);
+  const wanted = reading.cell?.[1] ?? (/^\d+$/.test(reading.at) ? Number(reading.at) : pinned) ?? (writes ? tokens - 1 : 0);
+  const first = from ?? PAGE * Math.floor(wanted / PAGE);
+  return { target: reading.follow, first: Math.max(0, Math.min(first, tokens - PAGE)), count: PAGE };
 }
 
 export class LensController {
@@ -63,15 +69,15 @@ export class LensController {
     this.props.set({ reading: { ...this.state.peek(), ...change } });
   }
 
-  /** Read the page with a column; by default that on screen, or the one with the pinned cell. */
-  async load(column?: number): Promise<void> {
+  /** Read the page from a column on; by default that on screen, or the one with the pinned cell. */
+  async load(from?: number): Promise<void> {
     this.stop();
     const { signal } = (this.running = new AbortController());
     this.problem.value = null;
     this.progress.value = { done: 0, of: 0 };
     const { transport, session } = this.props;
     const here = this.state.peek().cell ? undefined : this.lens.peek()?.first;
-    const request = requestOf(this.props.state.peek(), session, column ?? here);
+    const request = requestOf(this.props.state.peek(), session, from ?? here);
     try {
       const lens = await views.lens(transport, session, request, (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return;
