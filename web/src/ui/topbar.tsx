@@ -54,8 +54,11 @@ function Facts({ session, map: name }: { session: Session; map: string }) {
 function Tabs({ store, views }: { store: Store; views: readonly ViewName[] }) {
   const list = useRef<HTMLDivElement>(null);
   const view = store.state.value.view;
-  // On a narrow screen the row of tabs scrolls.
-  useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view]);
+  // On a narrow screen the row of tabs scrolls; by scrollIntoView, the Tab key would go on from here, past the tabs.
+  useEffect(() => {
+    const [row, chosen] = [list.current!, list.current!.querySelector("[aria-selected=true]")!].map((each) => each.getBoundingClientRect());
+    list.current!.scrollLeft += Math.min(0, chosen.left - row.left) + Math.max(0, chosen.right - row.right);
+  }, [view]);
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
