@@ -187,6 +187,6 @@ def check_differences(differences: Sequence[LengthDifference], gate: float) -> N
         how = "padded among others" if worst.padded else "alone"
         raise ConfigError(
             f"the ONNX program differs too much from the model: at {worst.tokens} tokens, {how}, its cosine is "
-            f"{worst.cosine:.4f}, and the gate is {gate:g}; give other calibration rows, embeddings: false, or a lower "
+            f"{worst.cosine:.7f}, and the gate is {gate:g}; give other calibration rows, embeddings: false, or a lower "
             "gate if its scores are good enough"
         )
