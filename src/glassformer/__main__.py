@@ -40,7 +40,7 @@ class Interruption:
 
 def main() -> None:
     """Run the command line and exit."""
-    code: object = 0
+    code: int | str | None = 0
     try:
         Interruption().install()
         from glassformer.cli.app import main as run  # may take a second, in which Ctrl-C is pressed too
@@ -53,7 +53,7 @@ def main() -> None:
     # What ends now is the interpreter, which would print a traceback of each function that a signal interrupts.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.exit(code)  # type: ignore[arg-type]
+    sys.exit(code)
 
 
 if __name__ == "__main__":

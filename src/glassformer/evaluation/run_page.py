@@ -182,13 +182,13 @@ def _paired_difference(best: Path, following: Path, metric: str, state: str) -> 
 
 def comparable(folders: Sequence[Path]) -> bool:
     """Whether runs were evaluated on the same rows, with their predictions, and their models are loaded in a moment."""
-    rows = _fingerprints(folders)
+    rows = set(_fingerprints(folders))
     size = sum(path.stat().st_size for folder in folders for path in (folder / MODEL).glob("*.safetensors"))
     return len(rows) == 1 and None not in rows and size <= MAX_COMPARED_BYTES
 
 
-def _fingerprints(folders: Sequence[Path]) -> set[str | None]:
-    """Of the rows that runs were evaluated on; None = of one that was not, or without its predictions."""
+def _fingerprints(folders: Sequence[Path]) -> list[str | None]:
+    """Of the rows that each run was evaluated on; None = it was not, or is without its predictions."""
     reports = [folder / REPORT for folder in folders]
     about = [
         read_json_object(path, DataError).get("data")
@@ -196,7 +196,7 @@ def _fingerprints(folders: Sequence[Path]) -> set[str | None]:
         else None
         for path in reports
     ]
-    return {each.get("fingerprint") if isinstance(each, dict) else None for each in about}
+    return [each.get("fingerprint") if isinstance(each, dict) else None for each in about]
 
 
 def run_address(name: str) -> str:
@@ -229,8 +229,9 @@ class FolderPages:
         histories = [read_run(folder, name) for name, folder in folders.items()]
         if len(histories) > 1:
             saved = map(model_in_folder, folders, folders.values(), histories)
-            apart = len(_fingerprints(list(folders.values())) - {None}) > 1
-            missing = [name for name, each in folders.items() if None in _fingerprints([each])]
+            rows = dict(zip(folders, _fingerprints(list(folders.values())), strict=True))
+            apart = len(set(rows.values()) - {None}) > 1
+            missing = [name for name, fingerprint in rows.items() if fingerprint is None]
             notes = [OTHER_ROWS] * apart + ([f"{NOT_COMPARED}: {', '.join(missing)}."] if missing else [])
             curves = TrainingCurves(histories, saved=list(saved), notes=notes)
             if not comparable(list(folders.values())):

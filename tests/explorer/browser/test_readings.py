@@ -69,7 +69,10 @@ def test_of_a_long_text_the_lens_reads_the_columns_on_screen(
     columns = len(own.columns)
     assert 64 < columns < 128
     cells, pages = page.locator(".lens-grid [role=gridcell]"), page.locator(".lens-pages")
-    shown = lambda first, last: [own.top(row, at)[0][0] or "␣" for row in range(5) for at in range(first, last)]  # noqa: E731
+
+    def shown(first: int, last: int) -> list[str]:
+        return [own.top(row, at)[0][0] or "␣" for row in range(5) for at in range(first, last)]
+
     last = f"tokens {columns - 64} to {columns - 1} of {columns}"
     assert cells.count() == 5 * 64 and pages.inner_text().splitlines()[1].strip() == last, "where its answer is"
     page.get_by_role("button", name="Earlier tokens").click()
