@@ -147,7 +147,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_one(folder: Path, loss: 
     def step(**options: Any) -> tuple[Trainer, float, dict[str, torch.Tensor], int]:
         rows = [dict(row, text=row["text"] + " time" * (i // 8)) for i, row in enumerate(8 * SCORED)]
         rows = rows if loss == "cosent" else [{name: row[name] for name in ("text", "text_pair")} for row in rows]
-        task = Embed(glassformer.load(folder), loss=loss, dimensions=dimensions)
+        task = Embed(glassformer.load(folder, dtype="float64"), loss=loss, dimensions=dimensions)
         trainer, saved = trainer_of(task, rows, batch_size=64, **options), Saved()
         with saved.hooks():
             return trainer, *gradients_of(trainer), saved.most
@@ -156,10 +156,10 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole_one(folder: Path, loss: 
     trainer, loss_of_parts, parts, most_of_parts = step(micro_batch_tokens=40)
     batches = trainer.gradients.batch_loader.micro_batches(0, 0, 40, None)
     assert len(batches) > 15 and sum(len(batch.indices) for batch in batches) == 64
-    assert loss_of_parts == pytest.approx(loss_of_whole, rel=1e-6)
+    assert loss_of_parts == pytest.approx(loss_of_whole, rel=1e-10)
     assert whole.keys() == parts.keys()
     for name, x in whole.items():
-        torch.testing.assert_close(parts[name], x, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(parts[name], x, rtol=1e-10, atol=1e-10)
     assert most_of_parts < most_of_whole / (3 if dimensions else 4)  # similarities of each size are of the whole batch
 
 

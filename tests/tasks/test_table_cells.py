@@ -114,7 +114,7 @@ def test_from_a_file_to_a_report(operators: bool, folder: Path, tmp_path: Path, 
     table, run = tmp_path / "questions.jsonl", tmp_path / "run"
     table.write_text("".join(json.dumps(row) + "\n" for row in (ROWS if operators else CELLS)))
     given = ("--task", "answer-table", "--model", folder, "--data", table, "--validation", table, "--output", run)
-    given += ("--steps", "250", "--batch-size", "8", "--lr", "1e-2", "--set", "training.schedule=constant")
+    given += ("--steps", "250", "--batch-size", "8", "--lr", "3e-3", "--set", "training.schedule=constant")
     given += ("--set", "training.validate_every=250", "--set", "training.save_every=250")
     done = run_here(capsys, "train", *given)
     assert done.returncode == 0, done.stderr

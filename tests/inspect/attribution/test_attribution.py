@@ -186,7 +186,7 @@ def test_targets_that_are_not_there() -> None:
     ):
         with pytest.raises(DataError, match=message):
             model.attribute(STORY, **options)  # type: ignore[arg-type]
-    for options in ({"steps": 0}, {"baseline": "noise"}):
+    for options in ({"steps": -1}, {"steps": 10_001}, {"baseline": "noise"}):
         with pytest.raises(ConfigError):
             model.attribute(STORY, **options)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="characters"):
