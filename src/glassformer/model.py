@@ -584,7 +584,8 @@ class Model(nn.Module, InNotebook):
             model.attribute("Ada met Grace", target="B-PER", at="Ada")         the tag of a word
             model.attribute(question, text)                                    the span of an answer
 
-        Direct logit attribution, gradient × input, and integrated gradients.
+        Direct logit attribution, gradient × input, and integrated gradients or, where a short text needs them, Shapley
+        values.
 
         Args:
             texts: as in `inspect`

@@ -68,7 +68,7 @@ def test_the_lens_of_a_long_text_is_small(tmp_path: Path) -> None:
 
 def test_an_attribution_is_that_of_the_session(client: Client, id: str, models: dict[str, Model]) -> None:
     sent, own = client.frame("attribution", s=id, target=7, at=1), models["gpt2"].inspect(TEXT).attribute(7, at=1)
-    assert torch.equal(torch.tensor(sent.arrays["integrated/text"]), own.integrated["text"])
+    assert torch.equal(torch.tensor(sent.arrays["shares/text"]), own.shares["text"])
     assert torch.allclose(torch.tensor(sent.arrays["heads/self"]), own.by_token["self"])
     assert sent.fields["target"] == own.to_dict()["target"] and len(sent.fields["parts"]) == len(own.parts)
     assert sent.fields["gap"] == pytest.approx(own.gap, abs=1e-6) and sent.fields["notes"]
@@ -192,6 +192,7 @@ def test_an_attribution_of_many_gradients_is_left_out_of_a_page_that_does_not_op
 ) -> None:
     session = models["gpt2"].inspect(TEXT)
     monkeypatch.setattr(attribute, "MAX_GAP", 0.0)  # never near enough: 512 gradients
+    monkeypatch.setattr(attribute, "MAX_TOKENS", 0)
     per_gradient = readings.GRADIENT_PASSES * readings._size(session)
     monkeypatch.setattr(readings, "QUICK", 60 * per_gradient)
     assert [each.view for each in quick_readings(session)] == ["lens"]

@@ -71,8 +71,8 @@ def attribute(
 ) -> None:
     """Attribution: which words, heads and layers made an output: a class, a tag, a span, the next token.
 
-    Words by integrated gradients, which add up to the change of the logit from a text without them; heads and
-    feed-forward layers by direct logit attribution, which adds up to the logit.
+    Words by integrated gradients, or by Shapley values of a short text, which add up to the change of the logit from a
+    text without them; heads and feed-forward layers by direct logit attribution, which adds up to the logit.
 
     Examples:
       glassformer attribute runs/emotion/model 'i feel so furious about it' --target anger

@@ -105,7 +105,7 @@ VALUES: dict[str, Allowed] = {
     "perp": _whole(2, 100),
     "nn": _whole(2, 200),
     "r.measure": one_of("probability", "rank", "kl", "entropy"),
-    "r.method": one_of("integrated", "gradient"),
+    "r.method": one_of("shares", "gradient"),
     "r.cell": _CELL,
     "r.head": _written("map.layer.head, such as self.4.9", _HEAD),
 }

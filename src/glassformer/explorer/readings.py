@@ -204,7 +204,7 @@ def lens_frame(session: Session, lens: Lens) -> bytes:
 def attribution_frame(result: Attribution) -> bytes:
     """An attribution, as the page reads it."""
     arrays = {
-        **{f"integrated/{stream}": x for stream, x in result.integrated.items()},
+        **{f"shares/{stream}": x for stream, x in result.shares.items()},
         **{f"gradient/{stream}": x for stream, x in result.gradient_input.items()},
         **{f"heads/{name}": x for name, x in result.by_token.items()},
         "norms": result.norms,
@@ -218,7 +218,9 @@ def attribution_frame(result: Attribution) -> bytes:
             "remainder": result.remainder,
             "baseline": result.baseline,
             "baseline_score": result.baseline_score,
+            "method": result.method,
             "steps": result.steps,
+            "subsets": result.subsets,
             "gap": result.gap,
             "rough": result.rough,
             "finding": result.finding,

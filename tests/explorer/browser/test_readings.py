@@ -167,7 +167,7 @@ def test_an_attribution_counts_its_gradients_and_can_be_stopped(
     monkeypatch.setattr(readings, "attribution", slow)
     page = tab().goto(speech, **{"view": "attribution", "r.target": " of", "r.at": 3})
     assert begun.wait(60)
-    page.get_by_role("status").filter(has_text="Computing gradients: 12 of 16").wait_for()
+    page.get_by_role("status").filter(has_text="Computing the words: 12 of 16").wait_for()
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("status").filter(has_text="Stopped.").wait_for()
     go_on.set()
@@ -206,19 +206,20 @@ def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one
         return plain(session, steps=steps, **request)
 
     def inexact(result: Attribution) -> bytes:
-        if not result.integrated:
+        if not result.shares:
             return frame(result)
         change, miss = result.target.score - result.baseline_score, 0.3 if asked[-1] else 0.005
-        scale = change * (1 + miss) / sum(float(x.sum()) for x in result.integrated.values())
-        off = {stream: x * scale for stream, x in result.integrated.items()}
-        return frame(replace(result, integrated=off, seconds=seconds))
+        scale = change * (1 + miss) / sum(float(x.sum()) for x in result.shares.values())
+        off = {stream: x * scale for stream, x in result.shares.items()}
+        return frame(replace(result, shares=off, seconds=seconds, subsets=subsets))
 
     monkeypatch.setattr(readings, "attribution", noted)
     monkeypatch.setattr(readings, "attribution_frame", inexact)
-    for seconds, target in ((2.0, " the"), (0.01, " my")):
+    ways = {0: "up to 512 gradients, at most 64 s", 96: "all 96 texts with and without each token, at most 64 s"}
+    for seconds, subsets, target in ((2.0, 0, " the"), (32.0, 96, " a"), (0.01, 0, " my")):
         page = tab().goto(speech, **{"view": "attribution", "r.target": target, "r.at": 3})
         page.get_by_role("heading", name=f"Why “{target.strip()}”").wait_for()
-        if seconds == 2.0:
+        if seconds > 1:
             page.get_by_role("status").filter(has_text="from 16 gradients: the words miss 30% of the change").wait_for()
             page.locator(".found > p").filter(has_text="they miss 30% of the change, so none is named").wait_for()
             assert asked == [0, 16] and page.locator(".attr-word:not(.attr-rough)").count() == 0, (
@@ -227,7 +228,7 @@ def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one
             page.get_by_label("gradient × input").check()
             page.locator(".attr-rough").first.wait_for(state="detached")
             page.get_by_label("integrated gradients").check()
-            page.get_by_role("button", name="Compute up to 512, at most 64 s").click()
+            page.get_by_role("button", name=f"Compute {ways[subsets]}").click()
         page.locator("summary", has_text="completeness gap 0.50%").wait_for()
         page.locator(".found > p").filter(has_text="The word that speaks most for it is").wait_for()
         assert page.locator(".attr-rough").count() == 0

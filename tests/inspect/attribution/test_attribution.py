@@ -83,9 +83,9 @@ def test_an_attribution_is_complete(family: str, task: str) -> None:
     found = session.attribute(at=request_of(session).at, baseline=zero, steps=64)
     assert abs(found.remainder) < 1e-3 * max(1.0, abs(found.target.score))
     inputs = set(session.network.stream_taps())
-    assert set(found.integrated) == set(found.gradient_input) == inputs
+    assert set(found.shares) == set(found.gradient_input) == inputs
     for stream in inputs:
-        assert found.integrated[stream].shape == (len(session.streams[stream]),)
+        assert found.shares[stream].shape == (len(session.streams[stream]),)
     by_kind = {"head": found.target.stream, "cross head": "source"}
     for name, shares in found.by_token.items():
         kind = "cross head" if session.maps[name].keys != session.maps[name].queries else "head"
@@ -118,7 +118,7 @@ def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> Non
     assert [word for word, _ in found.words["text"]][-2:] == ["the", "torches"]
     assert any("completeness gap" in note for note in found.notes)
     change = found.target.score - found.baseline_score
-    assert float(found.integrated["text"].sum()) == pytest.approx(change, rel=0.01)
+    assert float(found.shares["text"].sum()) == pytest.approx(change, rel=0.01)
     rough = model.attribute(STORY, target=" of", baseline="zero", steps=1)
     assert rough.gap > 0.01 and any("read them with care" in note for note in rough.notes)
     assert abs(found.to_dict()["gap"]) < 0.01
@@ -133,8 +133,8 @@ def test_a_finding_names_a_word_only_where_the_words_are_known_well_enough() -> 
     )
     change = found.target.score - found.baseline_score
     for gap, named in ((ROUGH - 0.01, True), (ROUGH + 0.01, False), (5.78, False)):
-        scale = change * (1 + gap) / float(found.integrated["text"].double().sum())
-        rough = replace(found, integrated={"text": found.integrated["text"] * scale})
+        scale = change * (1 + gap) / float(found.shares["text"].double().sum())
+        rough = replace(found, shares={"text": found.shares["text"] * scale})
         assert rough.gap == pytest.approx(gap, abs=1e-4) and f"the strongest part is {part}" in found.finding
         assert ("speaks most" in rough.finding) is named
     assert f"All {len(found.parts)} parts add up to the logit; the strongest is {part} (" in rough.finding
@@ -238,7 +238,7 @@ def test_what_is_exact_is_to_be_had_without_integrated_gradients() -> None:
     whole, exact = session.attribute(" of"), session.attribute(" of", steps=0)
     assert [part.value for part in exact.parts] == [part.value for part in whole.parts]
     assert torch.equal(exact.gradient_input["text"], whole.gradient_input["text"])
-    assert exact.integrated == {} and exact.rough and not whole.rough and exact.steps == 0
+    assert exact.shares == {} and exact.rough and not whole.rough and exact.steps == 0
     assert "not computed" in exact.notes[0] and "add up to the logit" in exact.finding
     assert [table.headings[0] for table in exact.tables()] == ["part", "layer"]
     with pytest.raises(ConfigError, match=r"steps is -1; it must be from 0 to 10,000"):
@@ -248,5 +248,5 @@ def test_what_is_exact_is_to_be_had_without_integrated_gradients() -> None:
 def test_words_that_are_rough_have_no_colours() -> None:
     session = glassformer.load(SHAKESPEARE).inspect("ROMEO: O, she doth teach the torches")
     found = session.attribute(" of")
-    off = replace(found, integrated={stream: 2 * x for stream, x in found.integrated.items()})
+    off = replace(found, shares={stream: 2 * x for stream, x in found.shares.items()})
     assert off.rough and off.tables()[0].shades is None and found.tables()[0].shades is not None

@@ -69,16 +69,20 @@ export interface Attribution {
   remainder: number;
   baseline: string;
   baseline_score: number;
+  /** How the shares were computed. */
+  method: string;
   steps: number;
+  /** Texts that Shapley values take, which follow where integrated gradients miss too much; 0 = more gradients follow. */
+  subsets: number;
   gap: number;
-  /** The gap is so large that integrated gradients name and colour no word. */
+  /** The gap is so large that the shares name and colour no word. */
   rough: boolean;
   /** Which word and which part speak for it, in a sentence. */
   finding: string;
   notes: string[];
   seconds: number;
-  /** By stream, a number for each token; integrated is empty where no gradients were asked for. */
-  integrated: Record<string, Float32Array>;
+  /** By stream, a number for each token; shares are empty where no gradients were asked for. */
+  shares: Record<string, Float32Array>;
   gradient: Record<string, Float32Array>;
   /** By attention map: [layers · heads · keys]. */
   heads: Record<string, Float32Array>;
@@ -116,7 +120,7 @@ export const lensOf = ({ header, arrays, shapes }: BinaryFrame): Lens => ({
 export function attributionOf({ header, arrays }: BinaryFrame): Attribution {
   const under = (prefix: string) =>
     Object.fromEntries(Object.entries(arrays).filter(([name]) => name.startsWith(prefix)).map(([name, values]) => [name.slice(prefix.length), values as Float32Array]));
-  return { ...(header as unknown as Attribution), integrated: under("integrated/"), gradient: under("gradient/"), heads: under("heads/"), norms: arrays.norms as Float32Array };
+  return { ...(header as unknown as Attribution), shares: under("shares/"), gradient: under("gradient/"), heads: under("heads/"), norms: arrays.norms as Float32Array };
 }
 
 /** A reading that a standalone page holds. */
@@ -128,7 +132,7 @@ export interface StoredReading {
 
 export const MEASURES = ["probability", "rank", "kl", "entropy"] as const;
 export type Measure = (typeof MEASURES)[number];
-const METHODS = ["integrated", "gradient"] as const;
+const METHODS = ["shares", "gradient"] as const;
 export type Method = (typeof METHODS)[number];
 
 /** Their part of the state. */
@@ -146,7 +150,7 @@ export interface ReadingState {
   head: [map: string, layer: number, head: number] | null;
 }
 
-export const initialReading = (): ReadingState => ({ measure: "probability", cell: null, follow: null, target: "", at: "", against: "", method: "integrated", head: null });
+export const initialReading = (): ReadingState => ({ measure: "probability", cell: null, follow: null, target: "", at: "", against: "", method: "shares", head: null });
 
 const numberOr = (text: string): Choice => (/^\d{1,9}$/.test(text) ? Number(text) : text || null);
 

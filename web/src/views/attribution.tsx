@@ -1,7 +1,7 @@
 /**
  * Attribution view: which words, and which parts of the network, made an output.
  *
- *     i feel [furious] about it          words, by integrated gradients or gradient × input
+ *     i feel [furious] about it          words, by what each added or by gradient × input
  *     layer 0  ▒ · ▓ ·   ── attention    each head's share of the logit; sums by layer
  *     layer 1  · █ · ·   ─── feed-forward
  */
@@ -140,19 +140,19 @@ function Waiting({ controller }: { controller: AttributionController }) {
     return first && wait !== null ? (
       <p class="reading-waiting" role="status">
         A first answer, from {first.steps} gradients: the words miss {percent(first.gap)} of the change.
-        <button onClick={() => void controller.refine()}>Compute up to 512, at most {duration(wait)}</button>
+        <button onClick={() => void controller.refine()}>Compute {controller.more(first)}, at most {duration(wait)}</button>
       </p>
     ) : null;
   }
-  const so = !first ? "" : wait !== null ? `A first answer is below; up to 512 gradients take at most ${duration(wait)}. ` : first.steps === 0 ? "Heads and layers are below; the words follow. " : "";
-  return <p class="reading-waiting" role="status">{so}Computing gradients{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
+  const so = !first ? "" : wait !== null ? `A first answer is below; ${controller.more(first)} take at most ${duration(wait)}. ` : first.steps === 0 ? "Heads and layers are below; the words follow. " : "";
+  return <p class="reading-waiting" role="status">{so}Computing the words{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Share that is computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
 }
 
-const METHOD_NAMES: Record<Method, string> = { integrated: "integrated gradients", gradient: "gradient × input" };
 
 function Words({ controller, found }: { controller: AttributionController; found: Attribution }) {
   const head = controller.head.value;
   const { method } = controller.state.value;
+  const names: Record<Method, string> = { shares: found.method, gradient: "gradient × input" };
   const values = controller.values(found);
   const dark = controller.props.dark.value;
   const streams = Object.entries(values).filter(([stream]) => controller.props.session.streams[stream]);
@@ -164,10 +164,10 @@ function Words({ controller, found }: { controller: AttributionController; found
       <div class="attr-tools">
         <fieldset class="segments">
           <legend class="unseen">What colours the words</legend>
-          {(Object.keys(METHOD_NAMES) as Method[]).map((name) => (
+          {(Object.keys(names) as Method[]).map((name) => (
             <label key={name}>
               <input type="radio" name="method" checked={!head && method === name} onChange={() => controller.set({ method: name, head: null })} onClick={() => head && controller.set({ method: name, head: null })} />
-              <span>{METHOD_NAMES[name]}</span>
+              <span>{names[name]}</span>
             </label>
           ))}
         </fieldset>
@@ -214,7 +214,7 @@ function Notes({ controller, found }: { controller: AttributionController; found
   const sum = head && Object.values(controller.values(found)).reduce((all, values) => all + values.reduce((a, b) => a + b, 0), 0);
   return (
     <details class="attr-notes">
-      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "integrated" && found.steps === 0 ? "The words are not computed yet; heads and layers are exact." : controller.state.value.method === "integrated" ? `From ${found.baseline}, ${found.steps} steps; completeness gap ${(100 * found.gap).toFixed(2)}%.` : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
+      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "shares" && found.steps === 0 ? "The words are not computed yet; heads and layers are exact." : controller.state.value.method === "shares" ? `From ${found.baseline}, ${found.method === "Shapley values" ? `${found.subsets} texts` : `${found.steps} steps`}; completeness gap ${(100 * found.gap).toFixed(2)}%.` : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
       <ul>{found.notes.map((note) => <li key={note}>{note}</li>)}</ul>
     </details>
   );

@@ -1,1 +1,1 @@
-"""Attribution of an output: to words by integrated gradients, to heads, layers and biases by their direct share."""
+"""Attribution of an output: words by integrated gradients or Shapley values, heads and layers by their direct share."""

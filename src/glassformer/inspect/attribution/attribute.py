@@ -1,4 +1,4 @@
-"""Compute an attribution of a session: direct logit attribution, gradient × input, integrated gradients."""
+"""Compute an attribution of a session: direct logit attribution, gradient × input, integrated gradients, Shapley."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from glassformer.files.schema import refuse_unknown
 from glassformer.inspect.attribution.attribution import (
     FIXED,
     FIXED_HEAD,
+    INTEGRATED,
     POST_NORM,
+    SHAPLEY,
     Attribution,
     Part,
     PartKind,
     token_shares,
 )
+from glassformer.inspect.attribution.shapley import MAX_TOKENS, places_that_differ, shapley_values, subset_of
 from glassformer.inspect.attribution.target import Target, TargetRequest
 from glassformer.inspect.outputs import output_table, reads_layers
 from glassformer.models import eval_mode
@@ -59,9 +62,9 @@ class AttributionOptions(TypedDict, total=False):
     at: the token where the output is, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
-    steps: gradients from baseline to input; None = as many as it takes to add up to within 1%; 0 = no integrated
-        gradients: what is exact comes at once
-    progress: called with the number of gradients done and of all
+    steps: gradients from baseline to input; None = what it takes for the words to add up to within 1%: more gradients,
+        or Shapley values of a short text; 0 = none: what is exact comes at once
+    progress: called with the number of gradients or texts done and of all
     """
 
     at: str | int | None
@@ -93,15 +96,20 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
         _, here = network.gradients(batch, flow, score, *inputs.values())
         products = {s: (here.taps[tap] * here.gradients[tap])[0].sum(-1).float() for s, tap in inputs.items()}
         path = _Path(session, score, flow, inputs, options.get("baseline"))
-        integrated, used = ({}, 0) if steps == 0 else path.integrate(aim.score, steps, progress)
+        shares, used = ({}, 0) if steps == 0 else path.integrate(aim.score, steps, progress)
+        exact = steps is None and bool(path.subsets) and path.gap(shares, aim.score) > MAX_GAP
+        if exact:
+            shares = path.shapley(aim.score, progress)
     return Attribution(
         target=aim,
         tokens={stream: session.streams[stream] for stream in inputs},
         gradient_input=products,
-        integrated=integrated,
+        shares=shares,
+        method=SHAPLEY if exact else INTEGRATED,
         baseline=path.name,
         baseline_score=path.score_there,
         steps=used,
+        subsets=path.subsets,
         parts=tuple(parts),
         by_token=_by_token(session, gradients),
         norms=session.norms(aim.stream),
@@ -222,9 +230,10 @@ class _Path:
     ) -> None:
         self.network, self.batch, self.score, self.inputs = session.network, session.batch, score, inputs
         self.flow = flow
-        blank, self.name = _baseline_batch(session, baseline)
+        self.blank, self.name = _baseline_batch(session, baseline)
         here = {tap: session.states(0, stream)[None] for stream, tap in inputs.items()}
-        there, self.score_there = self._vectors(blank)
+        there, self.score_there = self._vectors(self.blank)
+        self.places = places_that_differ(self.batch, self.blank, tuple(inputs))
         if baseline == ZERO:
             there = {tap: torch.zeros_like(x) for tap, x in here.items()}
             with torch.no_grad():
@@ -239,6 +248,37 @@ class _Path:
             value = self.score(self.network(batch, replace(self.flow, tape=tape)))
         return dict(tape.taps), float(value)
 
+    @property
+    def subsets(self) -> int:
+        """Texts that have some of the tokens and lack the others; 0 = too many, or more than tokens is replaced."""
+        only_tokens = self.places and all(getattr(self.batch, name) is None for name in FEATURES)
+        return 2 ** len(self.places) if only_tokens and len(self.places) <= MAX_TOKENS else 0
+
+    def gap(self, shares: dict[str, Tensor], end: float) -> float:
+        """By how much shares miss the change of the score, as a share of it."""
+        change = end - self.score_there
+        return abs(float(sum(x.double().sum() for x in shares.values())) - change) / max(abs(change), 1e-12)
+
+    def shapley(self, end: float, progress: Progress) -> dict[str, Tensor]:
+        """Shapley values of each token by stream.
+
+        Args:
+            end: the score of the input
+        """
+        scores = [self.score_there]
+        with torch.no_grad():
+            for start in range(1, self.subsets - 1, self._rows):
+                progress(start, self.subsets)
+                rows = range(start, min(start + self._rows, self.subsets - 1))
+                given = subset_of(_repeated(self.batch, len(rows)), _repeated(self.blank, len(rows)), self.places, rows)
+                scores += self.score(self.network(given, self.flow)).reshape(-1).tolist()
+        progress(self.subsets, self.subsets)
+        shares = {stream: torch.zeros(self.step[tap].shape[1]) for stream, tap in self.inputs.items()}
+        values = shapley_values(torch.tensor([*scores, end], dtype=torch.float64))
+        for (stream, at), value in zip(self.places, values, strict=True):
+            shares[stream][at] = value
+        return shares
+
     def integrate(self, end: float, steps: int | None, progress: Progress) -> tuple[dict[str, Tensor], int]:
         """Integrated gradients of each token by stream, and how many gradients it took.
 
@@ -247,11 +287,11 @@ class _Path:
 
         Args:
             end: the score of the input
-            steps: gradients on the whole line; None = as many as it takes
+            steps: gradients on the whole line; None = as many as it takes, where Shapley values take more
         """
         scores, used = {0.0: self.score_there, 1.0: end}, steps or STEPS
         pieces = dict(self._integrals([(0.0, 1.0)], used, progress, (0, used)))
-        while steps is None and used < MAX_STEPS:
+        while steps is None and not self.subsets and used < MAX_STEPS:
             gaps = {
                 (low, high): abs(float(sum(x.sum() for x in tokens.values())) - (scores[high] - scores[low]))
                 for (low, high), tokens in pieces.items()

@@ -31,6 +31,8 @@ ROUGH = 0.1
 """Completeness gap from which on no word is named: what is missing may be another word's."""
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]
 
+INTEGRATED, SHAPLEY = "integrated gradients", "Shapley values"
+"""How the words were computed."""
 FIXED = "the scale of every norm is fixed at its value in this pass"
 FIXED_HEAD = "and so are the gates of the head's activation functions"
 POST_NORM = (
@@ -56,8 +58,8 @@ class Part:
 
 
 ATTRIBUTION_KEYS = (
-    "target", "tokens", "integrated", "gradient_input", "words", "baseline", "baseline_score", "steps", "gap", "parts",
-    "remainder", "norms", "approximations", "seconds",
+    "target", "tokens", "shares", "gradient_input", "words", "method", "baseline", "baseline_score", "steps", "subsets",
+    "gap", "parts", "remainder", "norms", "approximations", "seconds",
 )  # fmt: skip
 
 
@@ -65,16 +67,19 @@ ATTRIBUTION_KEYS = (
 class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     """What made an output: shares of its logit by input token, by part of the network, and by layer.
 
-        attribution.words                       integrated gradients of each word
+        attribution.words                       what each word added to the logit, by `attribution.method`
         attribution.parts                       what each head and each feed-forward layer added to the logit
-        attribution.gap                         how far integrated gradients are from adding up, as a share
+        attribution.gap                         how far the words are from adding up, as a share
 
     target: the output, where it is, and its logit
     tokens: of each stream that the network reads
-    gradient_input, integrated: of each token of each stream; integrated is empty where no gradients were asked for. [T]
+    gradient_input: of each token of each stream. [T]
+    shares: of each token of each stream, by `method`; empty where no gradients were asked for. [T]
+    method: "integrated gradients"; of a short text of which they miss too much, "Shapley values", which are exact
     baseline: what the text was replaced by
     baseline_score: the logit there
     steps: gradients on the way
+    subsets: texts that Shapley values take, with each token there or replaced; 0 = too many, or no text
     parts: direct logit attribution; they add up to the logit, but for `remainder`
     by_token: of each head, by the token that it read; its sum is the head's part. Attention map → [layers, heads, S]
     norms: of the residual stream of the head. [L + 1, T]
@@ -84,10 +89,12 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     target: Target
     tokens: dict[str, list[Token]]
     gradient_input: dict[str, Tensor]
-    integrated: dict[str, Tensor]
+    shares: dict[str, Tensor]
+    method: str
     baseline: str
     baseline_score: float
     steps: int
+    subsets: int
     parts: tuple[Part, ...]
     by_token: dict[str, Tensor]
     norms: Tensor
@@ -101,15 +108,15 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
 
     @property
     def gap(self) -> float:
-        """Completeness gap of integrated gradients: |sum - change of the logit|, as a share of that change."""
+        """Completeness gap of the shares: |sum - change of the logit|, as a share of that change."""
         change = self.target.score - self.baseline_score
-        total = float(sum(x.double().sum() for x in self.integrated.values()))
+        total = float(sum(x.double().sum() for x in self.shares.values()))
         return abs(total - change) / max(abs(change), 1e-12)
 
     @property
     def rough(self) -> bool:
-        """Whether integrated gradients miss so much that no word is named or coloured by them."""
-        return not self.integrated or self.gap > ROUGH
+        """Whether the shares miss so much that no word is named or coloured by them."""
+        return not self.shares or self.gap > ROUGH
 
     def strongest(self, count: int = 10) -> list[Part]:
         """The parts with the largest contributions, of either sign."""
@@ -126,15 +133,15 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
 
     @property
     def words(self) -> dict[str, list[tuple[str, float]]]:
-        """Integrated gradients, summed over the tokens of each word: stream → word and value."""
-        return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in self.integrated.items()}
+        """Shares, summed over the tokens of each word: stream → word and value."""
+        return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in self.shares.items()}
 
     @property
     def finding(self) -> str:
         """The word that speaks most for the output, where the words are known well enough, and the strongest part."""
         [part], [stream, *_] = self.strongest(1), self.tokens
         strongest = f"{part.name} ({_signed(part.value)})"
-        if not self.integrated:
+        if not self.shares:
             return f"All {len(self.parts)} parts add up to the logit; the strongest is {strongest}."
         if self.rough:
             return (
@@ -144,7 +151,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
             )
         own = [
             (token, value)
-            for token, value in zip(self.tokens[stream], self.integrated[stream].tolist(), strict=True)
+            for token, value in zip(self.tokens[stream], self.shares[stream].tolist(), strict=True)
             if not token.special
         ]
         if not own:
@@ -158,13 +165,19 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     @property
     def notes(self) -> list[str]:
         """What to know before one believes the numbers."""
-        change = self.target.score - self.baseline_score
-        words = (
-            f"integrated gradients: {self.steps} steps from {self.baseline}; completeness gap {self.gap:.2%} of the "
-            f"change {change:+.3f}" + (": more than 1%, so read them with care" if self.gap > 0.01 else "")
-        )
+        change = f"{self.target.score - self.baseline_score:+.3f}"
+        if self.method == SHAPLEY:
+            words = (
+                f"Shapley values: {self.subsets} texts, with each token there or {self.baseline}; they add up to the "
+                f"change {change}. Integrated gradients would have missed it"
+            )
+        else:
+            words = (
+                f"integrated gradients: {self.steps} steps from {self.baseline}; completeness gap {self.gap:.2%} of "
+                f"the change {change}" + (": more than 1%, so read them with care" if self.gap > 0.01 else "")
+            )
         return [
-            words if self.integrated else "integrated gradients: not computed; they say what each word added",
+            words if self.shares else "integrated gradients: not computed; they say what each word added",
             f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
         ]
 
@@ -175,9 +188,9 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         return f"{text}. {aim.doubt}" if aim.doubt else text
 
     def tables(self) -> list[Table]:
-        """What each word has of the output, by integrated gradients; the parts that added most; sums by layer."""
+        """What each word added; the parts that added most; sums by layer."""
         shown = [
-            _shaded([stream, "integrated gradients"], [(word, [value]) for word, value in words], plain=self.rough)
+            _shaded([stream, self.method], [(word, [value]) for word, value in words], plain=self.rough)
             for stream, words in self.words.items()
         ]
         caption = f"direct logit attribution, the largest of {len(self.parts)} parts"

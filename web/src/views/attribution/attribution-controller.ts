@@ -10,6 +10,8 @@ import { followsStrongest, headPlace, mapOfPart, strongestHeads } from "../../co
 
 /** Gradients of the first answer; by how much its words may miss the change of the logit; and of all, the most. */
 const [FIRST, GAP, MOST] = [16, 0.01, 512];
+/** Texts that are run in the time of a gradient. */
+const GRADIENT = 3;
 /** Seconds that one waits for an exact answer without being asked. */
 const PATIENCE = 15;
 
@@ -92,11 +94,11 @@ export class AttributionController {
     for (const request of this.first) if (!(await this.ask(request, signal))) return;
     const found = this.found.peek()!;
     if (found.gap <= GAP) return;
-    this.wait.value = (found.seconds / FIRST) * MOST;
+    this.wait.value = (found.seconds / FIRST) * (found.subsets ? found.subsets / GRADIENT : MOST);
     if (this.wait.value <= PATIENCE) await this.refine();
   }
 
-  /** As many gradients as it takes, after a first answer. */
+  /** What it takes for an exact answer, after a first one. */
   async refine(): Promise<void> {
     this.stop();
     const { signal } = (this.running = new AbortController());
@@ -139,16 +141,21 @@ export class AttributionController {
     return mapOfPart(this.props.session, this.found.value!, part);
   }
 
+  /** What an exact answer is computed from. */
+  more({ subsets }: Attribution): string {
+    return subsets ? `all ${subsets.toLocaleString("en")} texts with and without each token` : `up to ${MOST} gradients`;
+  }
+
   /** The words are not known well enough to be coloured. */
   rough(found: Attribution): boolean {
-    return found.rough && !this.head.value && this.state.value.method === "integrated";
+    return found.rough && !this.head.value && this.state.value.method === "shares";
   }
 
   /** What colours the words: by stream, a number for each token; not a number where it is not known well enough. */
   values(found: Attribution): Record<string, Float32Array> {
     const head = this.head.value;
     if (this.rough(found)) return Object.fromEntries(Object.entries(found.gradient).map(([stream, values]) => [stream, values.map(() => NaN)]));
-    if (!head) return this.state.value.method === "integrated" ? found.integrated : found.gradient;
+    if (!head) return this.state.value.method === "shares" ? found.shares : found.gradient;
     const [name, layer, number] = head;
     const map = this.props.session.maps.find((each) => each.name === name)!;
     const keys = this.props.session.streams[map.keys].length;

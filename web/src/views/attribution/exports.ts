@@ -14,7 +14,7 @@ const INK = "#10202c";
 
 export function tableOf(controller: AttributionController, found: Attribution): (string | number)[][] {
   const rows: (string | number)[][] = [["what", "name", "value"]];
-  for (const [kind, values] of [["integrated gradients", found.integrated], ["gradient × input", found.gradient]] as const) {
+  for (const [kind, values] of [[found.method, found.shares], ["gradient × input", found.gradient]] as const) {
     for (const [stream, each] of Object.entries(values)) for (const [at, value] of each.entries()) rows.push([kind, `${stream} ${at} ${controller.props.session.streams[stream][at].text}`, value]);
   }
   for (const part of found.parts) rows.push(["direct logit attribution", partName(part), part.value]);
