@@ -22,6 +22,7 @@ from glassformer.runs.config import parse_config
 from glassformer.tasks.distil import DistilledTask
 from glassformer.training.run import make_trainer
 from tests.e2e.tiny_models import word_tokenizer
+from tests.tasks.resumed import Stop
 
 GPT2 = {
     "model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32, "resid_pdrop": 0.0,
@@ -125,15 +126,14 @@ def test_a_language_model_learns_at_what_it_writes(tmp_path: Path, divergence: s
 def test_a_run_that_writes_resumes_to_the_bit(tmp_path: Path) -> None:
     make_trainer(parse_config(language_model(tmp_path))).train()
     options = {"teacher": str(tmp_path / "large"), "alpha": 0.0, "on_policy": 0.5, "max_new_tokens": 4}
-    training = {"steps": 6, "batch_size": 8, "learning_rate": 1e-2, "save_every": 3}
+    training = {"steps": 6, "batch_size": 8, "learning_rate": 1e-2, "save_every": 2}
     ends = []
-    for name, stop in (("whole", None), ("cut", 3)):
+    for name, stopped in (("whole", False), ("cut", True)):
         values = language_model(tmp_path, output=str(tmp_path / name), distillation=options, training=training)
-        if stop is not None:
-            first = make_trainer(parse_config(values))
-            for _ in range(stop):
-                first.train_step()
-            first.save()
+        if stopped:
+            with pytest.raises(InterruptedError, match="stopped"):
+                make_trainer(parse_config(values), [Stop()]).train()
+            assert (tmp_path / name / "checkpoints" / "step-00000002").is_dir()
         trainer = make_trainer(parse_config(values))
         trainer.train()
         ends.append(trainer.network.state_dict())
