@@ -227,7 +227,7 @@ def test_the_file_of_a_writing(client: Client, page_files: Path) -> None:
     reader = Reader(answer.body.decode())
     assert reader.json("trace")["node"] == 5
     assert {f"distribution/{node}" for node in range(5)} <= set(reader.frames())
-    assert reader.session()["generated"]["w"] == w
+    assert reader.json("written")["generated"]["w"] == w and "generated" not in reader.session()
 
 
 # ------------------------------------------------------------------------------------------------ going, stopping

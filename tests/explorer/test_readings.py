@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from glassformer.explorer import readings
+from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.readings import default_readings, quick_readings, read
 from glassformer.explorer.registry import Reading, View, request_of
@@ -187,7 +188,7 @@ def test_a_page_of_a_long_text_holds_no_route_that_takes_many_passes(
     assert "route" in [each.view for each in default_readings(session, wanted="route", has=())]
 
 
-def test_an_attribution_of_many_gradients_is_left_out_of_a_page_that_does_not_open_with_it(
+def test_an_attribution_of_many_gradients_has_the_first_of_them_on_a_page_that_does_not_open_with_it(
     models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = models["gpt2"].inspect(TEXT)
@@ -195,10 +196,16 @@ def test_an_attribution_of_many_gradients_is_left_out_of_a_page_that_does_not_op
     monkeypatch.setattr(attribute, "MAX_TOKENS", 0)
     per_gradient = readings.GRADIENT_PASSES * readings._size(session)
     monkeypatch.setattr(readings, "QUICK", 60 * per_gradient)
-    assert [each.view for each in quick_readings(session)] == ["lens"]
-    assert [each.view for each in quick_readings(session, wanted="attribution")] == ["lens", "attribution"]
+
+    def gradients(wanted: str | None = None) -> int:
+        lens, attribution = quick_readings(session, wanted=wanted)
+        assert (lens.view, attribution.view) == ("lens", "attribution")
+        return int(decode(attribution.frame).fields["steps"])
+
+    assert gradients() == attribute.STEPS, "as a page that is served begins"
+    assert gradients(wanted="attribution") == attribute.MAX_STEPS
     monkeypatch.setattr(readings, "QUICK", 600 * per_gradient)
-    assert [each.view for each in quick_readings(session)] == ["lens", "attribution"]
+    assert gradients() == attribute.MAX_STEPS
 
 
 def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path]) -> None:

@@ -23,7 +23,6 @@ from glassformer.explorer.standalone_page import (
     STYLE,
     PageMissingError,
     StandalonePage,
-    generation_page,
     notebook_frame,
 )
 from glassformer.explorer.traces import StoredTrace, TraceStore
@@ -318,8 +317,15 @@ def result(model: Model, **options: Any) -> tuple[SessionRuns, StoredTrace, int]
     return SessionRuns(model.session_factory()), stored, stored.result.answers[0].node
 
 
+def generation_page(runs: SessionRuns, stored: StoredTrace, node: int) -> StandalonePage:
+    """The page of a prompt and of what was written after it."""
+    prompt = runs.begin([stored.trace.prompt])
+    written = runs.attend(stored.trace, node)
+    return StandalonePage(prompt.result(), runs.facts, prompt.texts, generated=(stored, node), written=written)
+
+
 @pytest.mark.parametrize("family", ["llama", "t5", "whisper"])
-def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family: str) -> None:
+def test_a_writing_and_the_passes_over_its_prompt_and_its_path(models: dict[str, Model], family: str) -> None:
     runs, stored, node = result(models[family], num_beams=2)
     reader = Reader(str(generation_page(runs, stored, node)))
     exact_layers = reader.json("trace")
@@ -327,8 +333,9 @@ def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family:
     (step,) = exact_layers["steps"]
     assert [each["id"] for each in step["nodes"]] == list(range(1, len(stored.trace.nodes) + 1))
     assert exact_layers["ready"]["answers"][0]["node"] == exact_layers["node"] == node
-    session = reader.session()
-    assert session["generated"] == stored.location(node) and session["start"] == "v=1&view=generate"
+    prompt, session = reader.session(), reader.json("written")
+    assert "generated" not in prompt and session["generated"] == stored.location(node) and session["id"] != prompt["id"]
+    assert session["exact_layers"] == {name: [0, 1] for name in session["exact_layers"]}
     side = stored.trace.stream
     path = [token["id"] for token in session["streams"][side]]
     assert path == [*(token.id for token in stored.trace.prefix), *stored.trace.tree.tokens(node)]
@@ -336,7 +343,28 @@ def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family:
     for choice in step["choices"]:
         frame = frames[f"distribution/{choice['at']}"]
         assert frame == distribution(stored.trace, w=stored.id, node=choice["at"], count=MAX_LISTED_TOKENS)
-    assert "overview/decoder/0" in frames or "overview/self/0" in frames
+    name = "decoder" if "decoder" in session["exact_layers"] else "self"
+    attended = runs.attend(stored.trace, node).result()
+    for prefix, own in ("", runs.begin([stored.trace.prompt]).result()), ("written/", attended):
+        assert frames[f"{prefix}layer/{name}/1"] == views.layer(own, map=name, layer=1)
+
+
+def test_what_was_written_takes_what_the_prompt_leaves_of_the_size(models: dict[str, Model]) -> None:
+    runs, stored, node = result(models["llama"])
+    prompt, written = runs.begin([stored.trace.prompt]), runs.attend(stored.trace, node)
+
+    def held(cap: int) -> tuple[list[int], list[int]]:
+        page = StandalonePage(
+            prompt.result(), runs.facts, prompt.texts, cap_bytes=cap, generated=(stored, node), written=written
+        )
+        reader = Reader(str(page))
+        return tuple(each["exact_layers"]["self"] for each in (reader.session(), reader.json("written")))
+
+    blocks = re.findall(r'<script[^>]*data-key="[^"]*layer/[^<]*</script>\n', str(generation_page(runs, stored, node)))
+    sizes = list(map(len, blocks))
+    assert held(sum(sizes)) == ([0, 1], [0, 1])
+    assert held(sum(sizes) - 1) == ([0, 1], [0])
+    assert held(sum(sizes[:2])) == ([0, 1], [])
 
 
 def test_the_command_makes_the_same_writing(models: dict[str, Model]) -> None:

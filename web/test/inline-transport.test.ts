@@ -42,7 +42,8 @@ function documentOf(blocks: Record<string, Buffer>, of: Session | null, written:
   const block = (bytes: Buffer, key: string) => ({ textContent: `\n${deflateSync(bytes).toString("base64")}\n`, getAttribute: () => key });
   const frames = Object.entries(blocks).map(([key, bytes]) => block(bytes, key));
   const head = of && block(Buffer.from(JSON.stringify(of)), "");
-  const named: Record<string, unknown> = { session: head, ...(written ? { trace: block(Buffer.from(JSON.stringify(written)), "") } : {}) };
+  const json = (id: string, value: object) => ({ [id]: block(Buffer.from(JSON.stringify(value)), "") });
+  const named: Record<string, unknown> = { session: head, ...(written && { ...json("trace", written), ...json("written", attended) }) };
   return { querySelectorAll: () => frames, getElementById: (id: string) => named[id] ?? null } as unknown as Document;
 }
 
@@ -172,8 +173,9 @@ const written = {
   trace: { id: "w", options: { num_beams: 2 } }, steps: [{ nodes: [node(1, 0), node(2, 1), node(3, 1)], choices: [], live: [], ended: [] }],
   ready: null, node: 2, command: "glassformer look m 'a b' --view generate",
 };
+const attended = { ...session, id: "written", generated: { w: "w", node: 2, stream: "text", prefix_length: 1 } };
 const writer = (of: object | null = written, blocks: Record<string, Buffer> = {}) =>
-  new InlineTransport(documentOf(blocks, { ...session, generated: { w: "w", node: 2, stream: "text", prefix_length: 1 } }, of));
+  new InlineTransport(documentOf(blocks, session, of));
 
 test("what was written is heard again; one that was saved in the middle ends where its pass does", async () => {
   const heard: TraceLine[] = [];
@@ -191,7 +193,12 @@ test("writing on, writing otherwise, and a page that holds no writing are refuse
 });
 
 test("its pass serves the nodes on the path that it read, and its distributions those that are held", async () => {
-  assert.equal((await writer().attend("w", 1)).id, session.id);
+  const held = frame("overview", { written: true }, {}, {});
+  const page = writer(written, { "written/overview/self/0": held, "overview/self/0": frame("overview", { written: false }, {}, {}) });
+  const own = await page.attend("w", 1);
+  assert.notEqual(own.id, session.id);
+  const overview = async (of: Session) => (await page.view("overview", of, { map: "self", layer: 0 })).header.written;
+  assert.deepEqual([await overview(own), await overview(session)], [true, false]);
   await assert.rejects(writer().attend("w", 3), refused("absent", /holds one writing/));
   const block = frame("distribution", { node: 1, vocabulary: 9, tokens: [["a", "a"]] }, { logprobs: Float32Array.of(-0.5), rest_logprobs: Float32Array.of(-3) }, { logprobs: [1], rest_logprobs: [1] });
   const found = await views.distribution(writer(written, { "distribution/1": block }), "w", 1);

@@ -31,7 +31,7 @@ from glassformer.explorer import http
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, json_errors
 from glassformer.explorer.lesson_views import lesson_views
-from glassformer.explorer.registry import has_report_views, openapi, request_of
+from glassformer.explorer.registry import Reading, has_report_views, openapi, request_of
 from glassformer.explorer.requests import (
     BranchRequest,
     FrameRequest,
@@ -44,7 +44,7 @@ from glassformer.explorer.requests import (
 from glassformer.explorer.scene import ViewJobs
 from glassformer.explorer.session_runs import SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
-from glassformer.explorer.standalone_page import MEDIA_TYPES, SCRIPT, StandalonePage, generation_page, page_files
+from glassformer.explorer.standalone_page import MEDIA_TYPES, SCRIPT, StandalonePage, page_files
 from glassformer.explorer.traces import StoredTrace, TraceJob, TraceStore, check_options
 from glassformer.files import safe_repr
 from glassformer.files.schema import parse, parse_query
@@ -156,16 +156,14 @@ def _page(jobs: ViewJobs) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         wanted = parse_query(PageRequest, request.query_params.multi_items())
         tabs = () if wanted.view is None else (wanted.view,)
+        written = None
         if wanted.s is not None:
-            id, page = wanted.s, await run_in_threadpool(_session_page, jobs, runs.get(wanted.s), tabs=tabs)
+            id, run = wanted.s, runs.get(wanted.s)
         else:
             assert wanted.w is not None and wanted.node is not None
             stored = traces.get(wanted.w)
-            if runs.factory.lesson is None:
-                id, page = stored.id, await run_in_threadpool(generation_page, runs, stored, wanted.node, tabs=tabs)
-            else:  # which is about the prompt
-                run = runs.begin((stored.trace.prompt,))
-                id, page = stored.id, await run_in_threadpool(_session_page, jobs, run, stored, tabs=tabs)
+            id, run, written = stored.id, runs.begin((stored.trace.prompt,)), (stored, wanted.node)
+        page = await run_in_threadpool(_session_page, jobs, run, written, tabs=tabs)
         name = f"glassformer-{id[:8]}.html"
         return StreamingResponse(
             http.logged(page.parts()),
@@ -177,21 +175,32 @@ def _page(jobs: ViewJobs) -> Endpoint:
 
 
 def _session_page(
-    jobs: ViewJobs, run: SessionRun, written: StoredTrace | None = None, *, tabs: Sequence[str] = ()
+    jobs: ViewJobs, run: SessionRun, generated: tuple[StoredTrace, int] | None = None, *, tabs: Sequence[str] = ()
 ) -> StandalonePage:
     """The page of a session, with the map of embeddings, the views that took time, and the similarity of its texts; of
-    a lesson also what its steps show, and the text that was written.
+    a lesson also what its steps show.
+
+    Args:
+        generated: a text that was written after that of the session, and its last node
     """
     runs, corpus = jobs.runs, jobs.maps.corpus
     run.result()
-    shown, generated = lesson_views(jobs.scene(run.id), written)
+    shown: list[Reading] = []
+    start, attended = "", None
+    if runs.factory.lesson is not None:
+        shown, generated = lesson_views(jobs.scene(run.id), None if generated is None else generated[0])
+        start = "" if tabs else "v=1&tour=1"
+    elif generated is not None:
+        stored, node = generated
+        start, attended = "v=1&view=generate", runs.attend(stored.trace, node) if node else None
     readings = {each.key: each for each in [*similarity_readings(runs, run.texts), *shown, *run.readings.values()]}
     return StandalonePage(
         run.result(),
         runs.facts,
         run.texts,
-        start="" if runs.factory.lesson is None or tabs else "v=1&tour=1",
+        start=start,
         generated=generated,
+        written=attended,
         readings=list(readings.values()),
         corpus=corpus,
         lesson=runs.factory.lesson,

@@ -414,14 +414,15 @@ class PassFacts:
     @property
     def answer_from(self) -> str:
         """the vectors that the answer is read from: that of one token, or the last ones"""
-        at = self._answer_at
-        return "the last vectors" if at is None else f"the last vector of “{self._queries[at].text}”"
+        at, stream = self._answer_at, self._session.network.head_stream()
+        return "the last vectors" if at is None else f"the last vector of “{self._session.streams[stream][at].text}”"
 
     @property
     def followed_instead(self) -> str:
         """a sentence on why another token than that of the answer was followed, where one was"""
         at = self._answer_at
-        if at is None or at == self.query_at or self._about.queries != self._about.keys:
+        own = self._session.network.head_stream()
+        if at is None or at == self.query_at or not (self._about.queries == self._about.keys == own):
             return ""
         own = self._queries[at].text
         return f" “{self.query}” was followed here, since no head links “{own}” to another word as clearly."

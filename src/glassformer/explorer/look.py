@@ -19,14 +19,13 @@ from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.lesson import read_lesson
 from glassformer.explorer.lesson_views import lesson_views
 from glassformer.explorer.options import check_not_empty
-from glassformer.explorer.registry import has_report_views, tabs
+from glassformer.explorer.registry import Reading, has_report_views, tabs
 from glassformer.explorer.server import Explorer, LocalPage, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
 from glassformer.explorer.standalone_page import (
     Progress,
     StandalonePage,
-    generation_page,
     notebook_frame,
     page_around,
 )
@@ -310,41 +309,35 @@ class Look(LocalPage, InNotebook):
         command: str,
         tabs: Sequence[str] = (),
     ) -> StandalonePage:
-        first, start = begin.layer, begin.fragment
-        if self._opens_with_generation(begin):
-            stored, node = self._write()
-            return generation_page(
-                self.explorer.runs,
-                stored,
-                node,
-                layers=layers,
-                cap_bytes=cap_bytes,
-                first=first,
-                start=start,
-                command=command,
-                tabs=tabs,
-            )
         run = self.run
-        session = run.result()
-        shown, generated = lesson_views(self.explorer.jobs.scene(run.id))
+        session, runs = run.result(), self.explorer.runs
+        start, written = begin.fragment, None
+        if self._opens_with_generation(begin):
+            stored, node = generated = self._write()
+            written = runs.attend(stored.trace, node) if node else None
+            start = start or "v=1&view=generate"
+            shown: list[Reading] = []
+        else:
+            shown, generated = lesson_views(self.explorer.jobs.scene(run.id))
         return StandalonePage(
             session,
-            self.explorer.runs.facts,
+            runs.facts,
             self.texts,
             layers=layers,
             cap_bytes=cap_bytes,
-            first=first,
+            first=begin.layer,
             start=start,
             generated=generated,
+            written=written,
             readings=[
                 *shown,
-                *similarity_readings(self.explorer.runs, self.texts),
-                *difference_readings(self.explorer.runs, session),
+                *similarity_readings(runs, self.texts),
+                *difference_readings(runs, session),
             ],
             corpus=self.explorer.maps.corpus,
             projections=self._projections,
-            lesson=self.explorer.runs.factory.lesson,
-            compare=self.explorer.runs.factory.explain_similarity,
+            lesson=runs.factory.lesson,
+            compare=runs.factory.explain_similarity,
             command=command,
             tabs=tabs,
         )

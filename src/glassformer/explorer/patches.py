@@ -76,10 +76,15 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
     }
 
 
+LEAST_TOKENS = 16
+"""A pass over fewer tokens takes about as long: it reads all weights."""
+
+
 def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[Reading]:
     """What a saved page contains by default: each head switched off, where that is quick; or where it opens with it."""
     passes = session.maps[map].layers * session.maps[map].heads
-    size = count_weights(session.network) * sum(len(tokens) for tokens in session.streams.values())
+    tokens = sum(len(tokens) for tokens in session.streams.values())
+    size = count_weights(session.network) * max(LEAST_TOKENS, tokens)
     if predicts(session.network) is None or not (wanted or size * passes < QUICK):
         return []
     try:

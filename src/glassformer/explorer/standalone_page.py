@@ -4,6 +4,7 @@
     body    script class="frame" data-key="overview/self/0"    base64(deflate(frame)) …
             script id="session"                                base64(deflate(JSON))
             script id="trace"                                  a generation trace, where the page holds one
+    script id="written"                                the pass over what it wrote, whose frames begin with written/
             script    the program, found by its hash in the policy: the page, and the views that this file shows
 
 Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed
@@ -36,7 +37,7 @@ from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import OF_HEAD, default_readings, quick_readings, read
 from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, frame_of
 from glassformer.explorer.requests import WithoutRequest
-from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.session_runs import SessionRun
 from glassformer.explorer.tour import tell
 from glassformer.explorer.traces import StoredTrace, result_summary
 from glassformer.explorer.views import distribution, stored_lookups
@@ -151,7 +152,8 @@ class StandalonePage:
             else the first alone: of its attention maps the one that the page opens with, and the others while they fit.
         first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
-        generated: a generation trace, and the node whose path is the session.
+        generated: a generation trace, and the node whose path was written; the session is of its prompt.
+        written: the pass over that path, for its attention; None = the page has none.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
         readings: views of the session; of the others those that are quick, and the one that `start` opens with.
         lesson: that the page plays; None = its tour.
@@ -173,6 +175,7 @@ class StandalonePage:
         first: int | None = None,
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
+        written: SessionRun | None = None,
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
         readings: Sequence[Reading] = (),
@@ -188,8 +191,6 @@ class StandalonePage:
         self.session = session
         self.facts = without_places(facts)
         self.texts = shown_texts(texts, facts)
-        self.layers = None if layers is None else frozenset(layers)
-        self.cap_bytes = cap_bytes
         for name in tabs:
             check_view(name, facts, texts)
         self._about = describe(self.session, self.facts, self.texts, session_id(facts.revision, texts), shown=tabs)
@@ -206,25 +207,25 @@ class StandalonePage:
         self.first = best["layer"] if first is None else first
         self.start = start
         self._opening_map = dict(parse_qsl(start)).get("map") or best["map"]
-        self.generated = generated
+        self.generated, self.written = generated, written
+        chosen = None if layers is None else frozenset(layers)
+        if VIEWS_OF_LAYERS.isdisjoint(self.tabs):
+            chosen = frozenset()
+        self._held = _PassFrames(session, chosen, cap_bytes, (self.first, self._opening_map))
         self.corpus, self.projections = corpus, dict(projections or {})
         self.readings = list(readings)
         self.lesson, self.compare = lesson, compare
-        self.exact_layers: dict[str, list[int]] = {}
-        """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around(views=self.tabs, reports=bool(self._about["reports"]))
+
+    @property
+    def exact_layers(self) -> dict[str, list[int]]:
+        """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
+        return self._held.exact_layers
 
     @property
     def left_out(self) -> list[int]:
         """The layers whose exact numbers a saved page does not hold because of the size limit."""
-        maps = self.session.maps
-        whole = self.layers is not None or not self._shows_layers
-        layers = range(0 if whole else max(attention_map.layers for attention_map in maps.values()))
-        return [
-            layer
-            for layer in layers
-            if any(layer not in self.exact_layers[name] and layer < maps[name].layers for name in maps)
-        ]
+        return self._held.left_out
 
     def __str__(self) -> str:
         return "".join(self.parts())
@@ -233,11 +234,13 @@ class StandalonePage:
         """The HTML in pieces, from its beginning to its end."""
         before, after = self._around
         yield before
-        yield from self._frames(progress)
+        yield from self._held.parts(progress)
+        yield from self._of_written()
         yield from self._embeddings()
         self.readings += self._quick()
         yield json_block("session", self._description())
-        if "head" in self.tabs and (lookups := stored_lookups(self.session)):
+        longest = self.session if self.written is None else self.written.result()
+        if "head" in self.tabs and (lookups := stored_lookups(longest)):
             yield json_block("lookups", lookups)
         for reading in self._views:
             yield frame_block(f"view/{reading.key}", reading.frame)
@@ -297,31 +300,100 @@ class StandalonePage:
                 projections = projections_in(self.readings, stream)
                 yield from _map_parts(f"embedding/{stream}", session_map(self.session, stream), projections)
 
-    def _frames(self, progress: Progress) -> Iterator[str]:
+    def _of_written(self) -> Iterator[str]:
+        """The pass over what was written: its attention alone, in what is left of the size limit."""
+        if self.generated is None or self.written is None:
+            return
+        stored, node = self.generated
+        session = self.written.result()
+        held = _PassFrames(session, self._held.layers, self._held.room, self._held.opening, "written/")
+        yield from held.parts()
+        about = describe(session, self.facts, self.texts, self.written.id, shown=self.tabs)
+        more = {"exact_layers": held.exact_layers, "command": self._command(), "generated": stored.location(node)}
+        yield json_block("written", {**about, **more, "readings": []})
+
+    def _description(self) -> dict[str, Any]:
+        description = dict(self._about)
+        description["exact_layers"] = self.exact_layers
+        description["command"] = self._command()
+        description["readings"] = [reading.entry() for reading in self._views]
+        if self.start:
+            description["start"] = self.start
+        return description
+
+    def _command(self) -> str:
+        """The command that makes this page."""
+        if self._made_by:
+            return self._made_by
+        flags = {"view": "--view", "l": "--layer", "h": "--head", "theme": "--theme"}
+        start = {name: value for name, value in parse_qsl(self.start) if name in flags}
+        options = [f"{flags[name]} {each}" for name in flags if name in start for each in start[name].split(",")]
+        if self.generated is not None:
+            options = command_line_options(self.generated[0].options)
+        return look_command(self.facts, self.texts, *options, "--html", "page.html")
+
+
+class _PassFrames:
+    """The attention of a pass in a page: overviews of all layers, and the exact numbers of some.
+
+    Args:
+        layers, cap_bytes: as `StandalonePage`
+        opening: the layer and the attention map that the page opens with
+        prefix: of the names of its frames
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        layers: frozenset[int] | None,
+        cap_bytes: int | None,
+        opening: tuple[int, str],
+        prefix: str = "",
+    ) -> None:
+        self.session, self.layers, self.cap_bytes = session, layers, cap_bytes
+        self.opening, self.prefix = opening, prefix
+        self.exact_layers: dict[str, list[int]] = {name: [] for name in session.maps}
+        self._bytes = 0
+
+    @property
+    def left_out(self) -> list[int]:
+        """The layers that are not exact because of the size limit."""
+        maps = self.session.maps
+        layers = range(max(attention_map.layers for attention_map in maps.values()) if self.layers is None else 0)
+        return [
+            layer
+            for layer in layers
+            if any(layer not in self.exact_layers[name] and layer < maps[name].layers for name in maps)
+        ]
+
+    @property
+    def room(self) -> int:
+        """Bytes that are left of the size limit, once `parts` is exhausted."""
+        return max(0, (CAP_BYTES if self.cap_bytes is None else self.cap_bytes) - self._bytes)
+
+    def parts(self, progress: Progress = lambda done, of: None) -> Iterator[str]:
         """Overviews of all layers, then exact layers: layer by layer, of every map."""
         maps = self.session.maps.values()
-        depth = max(attention_map.layers for attention_map in maps)
         layers_and_maps = [
             (layer, attention_map.name)
-            for layer in range(depth)
+            for layer in range(max(attention_map.layers for attention_map in maps))
             for attention_map in maps
             if layer < attention_map.layers
         ]
         steps = len(layers_and_maps) * 2
         for step, (layer, name) in enumerate(layers_and_maps):
             progress(step, steps)
-            yield frame_block(
-                f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True)
-            )
+            frame = views.overview(self.session, map=name, layer=layer, exact=True)
+            yield frame_block(f"{self.prefix}overview/{name}/{layer}", frame)
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
-        opening = (self.first, self._opening_map)
-        layers_and_maps.sort(key=lambda pair: (pair[0] != self.first, pair != opening))  # stable: others stay in order
-        if not self._shows_layers:
-            layers_and_maps = []
+        self._bytes = 0
+        first, _ = self.opening
+        layers_and_maps.sort(key=lambda pair: (pair[0] != first, pair != self.opening))  # stable: others in order
         for layer, name, frame in self._exact(
             layers_and_maps, lambda step: progress(len(layers_and_maps) + step, steps)
         ):
             insort(self.exact_layers[name], layer)
+            self._bytes += len(frame)
             yield frame
         progress(steps, steps)
 
@@ -338,77 +410,17 @@ class StandalonePage:
                 continue
             if self.layers is None and not views.has_distance_based_mask(self.session, map=name, layer=layer):
                 continue
-            frame = frame_block(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
-            size += len(frame)
+            frame = views.layer(self.session, map=name, layer=layer)
+            block = frame_block(f"{self.prefix}layer/{name}/{layer}", frame)
+            size += len(block)
             if self.layers is None and size > cap:
-                waiting = [each for each in waiting if each[0] == self.first]
+                waiting = [each for each in waiting if each[0] == self.opening[0]]
                 break
             if whole:
-                waiting.append((layer, name, frame))
+                waiting.append((layer, name, block))
             else:
-                yield layer, name, frame
+                yield layer, name, block
         yield from waiting
-
-    @property
-    def _shows_layers(self) -> bool:
-        return not VIEWS_OF_LAYERS.isdisjoint(self.tabs)
-
-    def _description(self) -> dict[str, Any]:
-        description = dict(self._about)
-        description["exact_layers"] = self.exact_layers
-        description["command"] = self._command()
-        description["readings"] = [reading.entry() for reading in self._views]
-        if self.start:
-            description["start"] = self.start
-        if self.generated is not None:
-            stored, node = self.generated
-            description["generated"] = stored.location(node)
-        return description
-
-    def _command(self) -> str:
-        """The command that makes this page."""
-        if self._made_by:
-            return self._made_by
-        flags = {"view": "--view", "l": "--layer", "h": "--head", "theme": "--theme"}
-        start = {name: value for name, value in parse_qsl(self.start) if name in flags}
-        options = [f"{flags[name]} {each}" for name in flags if name in start for each in start[name].split(",")]
-        if self.generated is not None:
-            options = command_line_options(self.generated[0].options)
-        return look_command(self.facts, self.texts, *options, "--html", "page.html")
-
-
-def generation_page(
-    runs: SessionRuns,
-    stored: StoredTrace,
-    node: int,
-    *,
-    layers: Sequence[int] | None = None,
-    cap_bytes: int | None = None,
-    first: int | None = None,
-    start: str = "",
-    command: str = "",
-    tabs: Sequence[str] = (),
-) -> StandalonePage:
-    """The standalone page of a generation trace: its token tree, and a session over the path to a node.
-
-    Args:
-        stored, node: the trace, and the last node of the path
-        others: as `StandalonePage`
-    """
-    session = runs.attend(stored.trace, node).result()
-    return StandalonePage(
-        session,
-        runs.facts,
-        [stored.trace.prompt],
-        layers=layers,
-        cap_bytes=cap_bytes,
-        first=first,
-        start=start or "v=1&view=generate",
-        generated=(stored, node),
-        lesson=runs.factory.lesson,
-        command=command,
-        tabs=tabs,
-    )
 
 
 def projections_in(readings: Iterable[Reading], stream: str | None = None) -> dict[str, bytes]:

@@ -119,7 +119,7 @@ def test_it_for_everyone_and_in_a_file(
     page.locator(".arch-chart").wait_for()
     assert page.locator(".found > p").inner_text() == found.finding
     page.locator(".arch-scroll button").first.click()
-    page.get_by_role("alert").filter(has_text="This page holds no such weight").wait_for()
+    page.get_by_role("alert").filter(has_text="This saved page does not hold the numbers of this weight").wait_for()
 
 
 def test_a_pruned_model_shows_its_zeros(

@@ -57,7 +57,7 @@ SHOWN = {
 }
 """What is on screen where a view has its numbers."""
 
-ABSENT = re.compile("This page holds (no|one writing)|is not in this page")
+ABSENT = re.compile("This page holds (no|one writing)|This saved page does not hold|is not in this page")
 """What a page says that lacks something."""
 
 

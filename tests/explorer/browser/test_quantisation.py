@@ -105,4 +105,4 @@ def test_it_for_everyone_and_in_a_file(
     page.wait_for_selector(".quant-charts svg")
     assert facts(one, "Weights")["scales"] == str(layer_quantisation(models["bert"].inspect(TEXT)).weights.scales)
     page.get_by_role("group", name="bits").get_by_role("radio", name="4").check()
-    page.get_by_role("alert").filter(has_text="This page holds no such quantisation").wait_for()
+    page.get_by_role("alert").filter(has_text="This saved page does not hold these weights").wait_for()

@@ -284,7 +284,7 @@ def test_the_file_holds_what_was_read(tab: Tabs, speech: Look, check: Check, tmp
     page = one.goto(tmp_path / "page.html", view="lens")
     page.wait_for_selector(".lens-grid")
     page.locator(".lens-grid [role=gridcell]").first.click()
-    page.get_by_role("alert").filter(has_text="This page holds no such lens").wait_for()
+    page.get_by_role("alert").filter(has_text="This saved page does not hold what the model would answer").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("tab", name="Attribution").click()
     page.wait_for_selector(".attr-word")

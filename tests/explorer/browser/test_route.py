@@ -88,4 +88,4 @@ def test_it_for_everyone_and_in_a_file(
     page = one.goto(tmp_path / "page.html", view="route")
     page.get_by_text(route(models["bert"].inspect(TEXT)).finding).wait_for()
     page.get_by_label("Token to follow").select_option("1")
-    page.get_by_role("alert").filter(has_text="This page holds no such route").wait_for()
+    page.get_by_role("alert").filter(has_text="This saved page does not hold the route of this token").wait_for()

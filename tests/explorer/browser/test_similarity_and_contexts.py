@@ -161,7 +161,9 @@ def test_a_saved_page_shows_both_without_a_server(tab: Tabs, searched: Look, tmp
     other.wait_for_view("contexts")
     assert page.locator(".ctx-matches").inner_text() == shown
     page.keyboard.press(".")
-    other.until("document.querySelector('.ctx-absent')?.innerText.includes(x)", "This page holds no such search")
+    other.until(
+        "document.querySelector('.ctx-absent')?.innerText.includes(x)", "This saved page does not hold this search"
+    )
     other.go("similarity")
     assert page.locator(".sim-pairs li").count() > 5
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import glassformer
 from glassformer.explorer.look import Look
@@ -114,6 +115,34 @@ def test_the_tour_opens_at_once_and_ends_where_it_is_refused(tab: Tabs, tiny: Lo
     held[-1].fulfill(status=400, json={"error": "no tour today"})
     one.wait_for_banner("No tour today")
     waiting.wait_for(state="detached")
+
+
+def test_the_saved_page_of_a_decoder_tells_what_the_served_one_tells(tab: Tabs, story: Look, tmp_path: Path) -> None:
+    """Of the prompt, though the file holds what was written after it, too."""
+    path = tmp_path / "page.html"
+    story.save(path)
+
+    def said(target: Look | Path) -> list[list[str]]:
+        one = tab()
+        page = one.open(target, view="generate")
+        page.locator(".found > p").wait_for()
+        sentences = [[page.locator(".found > p").inner_text()]]
+        page.keyboard.press("t")
+        steps = tell(story.session, story.explorer.runs.facts).steps
+        for at, step in enumerate(steps, 1):
+            page.get_by_role("heading", name=f"{at}. {step.title}").wait_for()
+            page.wait_for_selector(f"#tab-{dict(parse_qsl(step.address))['view']}[aria-selected=true]")
+            if at == len(steps):
+                page.locator(".attr-notes > summary", has_text="completeness gap").wait_for()
+            texts = page.locator(".tour > p, .tour li, .attr-head").all_inner_texts()
+            sentences.append([one.state["view"], *texts])
+            page.keyboard.press("ArrowRight")
+        page.locator(".tour").wait_for(state="detached")
+        return sentences
+
+    served = said(story)
+    assert served[-1][0] == "attribution" and any("Why" in text for text in served[-1])
+    assert said(path) == served
 
 
 def test_what_later_steps_show_is_computed_while_one_reads(tab: Tabs, story: Look) -> None:

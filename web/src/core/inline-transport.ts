@@ -41,6 +41,7 @@ export class InlineTransport implements Transport {
   private readonly layers = new LRUCache<Promise<Layer>>(BUDGET);
   private readonly stripes = new LRUCache<Floats>(BUDGET);
   private sessionData: Promise<Session> | undefined;
+  private written: Promise<Session> | undefined;
   private traceData: Promise<StoredTrace> | undefined;
   private lastYield = 0;
 
@@ -80,7 +81,7 @@ export class InlineTransport implements Transport {
     const found = session.readings?.filter((each) => each.view === name && sameRequest(each.request, request)).at(-1);
     const block = found && this.blocks.get(`view/${found.key}`);
     if (block) return readFrame(await decompress(block), name);
-    throw new UserError(`This page holds no such ${NOUNS[name] ?? name}, and no model to compute it. ${(HOW[name] ?? lookAt)(session, name)}`, "absent");
+    throw absent(ABSENT[name] ?? `this of the view ${name}`, (HOW[name] ?? lookAt)(session, name));
   }
 
   /** The strongest links of each query. `layers` is half open here. */
@@ -108,7 +109,7 @@ export class InlineTransport implements Transport {
     for (const [m, [number, head]] of members.entries()) {
       const layer = await this.layer(session, query.map, number);
       for (let r = 0; r < rows; r++) {
-        const values = await this.probs(layer, query.map, number, head, query.rows[0] + r, signal);
+        const values = await this.probs(session, layer, query.map, number, head, query.rows[0] + r, signal);
         if (!mix) list(m * rows + r, values);
         else if (query.mix === "max") for (let key = 0; key < values.length; key++) mix[r][key] = Math.max(mix[r][key], values[key]);
         else {
@@ -132,7 +133,7 @@ export class InlineTransport implements Transport {
     const pixels = new Float32Array(height * width);
     for (let row = query.row * side, end = Math.min(row + side, layer.queries); row < end; row++) {
       const at = ((row - query.row * side) >> query.level) * width;
-      const values = await this.probs(layer, query.map, query.layer, query.head, row, signal);
+      const values = await this.probs(session, layer, query.map, query.layer, query.head, row, signal);
       maxPoolInto(pixels.subarray(at, at + width), values, query.column * side, query.level);
     }
     const { values, scale } = quantize(pixels, query.companding);
@@ -173,12 +174,11 @@ export class InlineTransport implements Transport {
     return readFrame(await decompress(block), "distribution");
   }
 
-  /** The page's own session, where the node is on its path. */
+  /** The session over what was written, where the node is on its path. */
   async attend(_: string, node: number): Promise<Session> {
-    const session = await this.run(null);
-    const data = await this.storedTrace();
-    if (!session.generated || !onPath(data, node)) throw await this.cannotGenerate();
-    return session;
+    const block = this.holder.getElementById("written");
+    if (!block || !onPath(await this.storedTrace(), node)) throw await this.cannotGenerate();
+    return (this.written ??= described(block));
   }
 
   async transcribe(session: Session): Promise<Transcript> {
@@ -213,11 +213,11 @@ export class InlineTransport implements Transport {
       const column = sweep.components[row].indexOf(component);
       return frameOf("patch", { metric: sweep.metric, before: sweep.before, after: sweep.values[row][column], normalised: sweep.normalised?.[row][column] ?? null, classes, at: sweep.at }, {}, {});
     }
-    throw new UserError(`This page holds no such patch, and no model to compute it. ${lookAt(session, "patch")}`, "absent");
+    throw absent("what this part does to the prediction", lookAt(session, "patch"));
   }
 
   embeddings(session: Session, stream: string): EmbeddingSource {
-    const id = this.holder.getElementById("embedding") ? "embedding" : `embedding/${stream}`;
+    const id = this.holder.getElementById("embedding") ? "embedding" : `${session.generated ? "written/" : ""}embedding/${stream}`;
     const frame = async (name: string) => {
       const block = this.blocks.get(`${id}/${name}`);
       const kind = name === "pca" ? "places" : name.startsWith("neighbours/") ? "neighbours" : "projection";
@@ -241,11 +241,11 @@ export class InlineTransport implements Transport {
   private async open(): Promise<Session> {
     const block = this.holder.getElementById("session");
     if (!block) throw new UserError("This page holds no session.", "absent");
-    return JSON.parse(new TextDecoder().decode(await decompress(block)));
+    return described(block);
   }
 
   private async frame(session: Session, kind: string, map: string, layer: number): Promise<BinaryFrame> {
-    const block = this.blocks.get(`${kind}/${map}/${layer}`);
+    const block = this.blocks.get(`${session.generated ? "written/" : ""}${kind}/${map}/${layer}`);
     if (block) return readFrame(await decompress(block), kind);
     const data = session.exact_layers?.[map] ?? [];
     const what = data.length ? `only of ${data.length === 1 ? "layer" : "layers"} ${data.join(", ")}` : "of no layer";
@@ -254,7 +254,7 @@ export class InlineTransport implements Transport {
   }
 
   private layer(session: Session, map: string, number: number): Promise<Layer> {
-    const key = `${map}/${number}`;
+    const key = `${session.id}/${map}/${number}`;
     const cached = this.layers.get(key);
     if (cached) return cached;
     const pending = this.frame(session, "layer", map, number).then((frame) => {
@@ -267,9 +267,9 @@ export class InlineTransport implements Transport {
   }
 
   /** One row of probabilities, out of the stripe of rows around it. */
-  private async probs(layer: Layer, map: string, number: number, head: number, row: number, signal?: AbortSignal): Promise<Floats> {
+  private async probs(session: Session, layer: Layer, map: string, number: number, head: number, row: number, signal?: AbortSignal): Promise<Floats> {
     const first = row - (row % STRIPE);
-    const key = `${map}/${number}/${head}/${first}`;
+    const key = `${session.id}/${map}/${number}/${head}/${first}`;
     let stripe = this.stripes.get(key);
     if (!stripe) {
       await this.yieldToBrowser(signal);
@@ -305,15 +305,28 @@ const sameRequest = (stored: Record<string, unknown>, request: object): boolean 
 /** A frame that is computed here. */
 const frameOf = (kind: string, header: Record<string, unknown>, arrays: Record<string, FrameArray>, shapes: Record<string, number[]>): BinaryFrame => ({ kind, header, arrays, shapes });
 
-/** What a message calls a view whose name is no noun. */
-const NOUNS: Record<string, string> = { similarity: "similarity of two texts", contexts: "search of the corpus" };
-const lookAt = ({ look }: Session, view: string) => `To look at it: ${look} --view ${view}`;
+const absent = (what: string, how: string) => new UserError(`This saved page does not hold ${what}: it has no model to compute with. ${how}`, "absent");
+/** What a saved page does not hold, in the words of a reader of the view. */
+const ABSENT: Record<string, string> = {
+  lens: "what the model would answer after each layer",
+  attribution: "why the model gives this answer",
+  sweep: "what each part does to the prediction",
+  route: "the route of this token through the layers",
+  similarity: "this similarity",
+  difference: "this comparison",
+  contexts: "this search of the corpus",
+  weight: "the numbers of this weight",
+  quantisation: "these weights before and after rounding",
+  masks: "these masks",
+  without: "the text without this part",
+};
+const lookAt = ({ look }: Session, view: string) => `To see it: ${look} --view ${view}`;
 /** How to see a view that a page lacks, where it is not by `look --view`. */
 const HOW: Record<string, (session: Session, name: string) => string> = {
   sweep: (session) => lookAt(session, "patch"),
   weight: (session) => lookAt(session, "architecture"),
-  similarity: ({ look }) => `To see one: ${look.replace("glassformer look", "glassformer similar")}`,
-  contexts: ({ look }) => `For another: ${look} --corpus INDEX --view contexts`,
+  similarity: ({ look }) => `To see it: ${look.replace("glassformer look", "glassformer similar")}`,
+  contexts: ({ look }) => `To search: ${look} --corpus INDEX --view contexts`,
 };
 
 /** The generation trace stored in a page; `node` ends the path of its session. */
@@ -342,6 +355,8 @@ function layerOf(frame: BinaryFrame, map: AttentionMap): Layer {
   const { layer, scale, score_cap: scoreCap } = frame.header as { layer: number; scale: number; score_cap: number | null };
   return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, scoreCap, q, k, v, bias, written, ...maskOf(map, layer) };
 }
+
+const described = async (block: Element): Promise<Session> => JSON.parse(new TextDecoder().decode(await decompress(block)));
 
 /** base64(deflate(bytes)) → bytes */
 export async function decompress(block: Element): Promise<ArrayBuffer> {

@@ -24,6 +24,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
   const step = steps.value?.[at - 1];
   const props = { transport: store.transport, session, refuse: (error) => store.refuse(error) } as ViewProps;
   useEffect(() => {
+    if (session.generated && store.transport.host === "page") return void store.run(null); // which has the tour of its prompt alone
     const asked = new AbortController();
     const told = (answer: TourStep[]) => {
       steps.value = answer;

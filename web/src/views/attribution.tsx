@@ -137,6 +137,10 @@ function Waiting({ controller }: { controller: AttributionController }) {
   const wait = controller.wait.value;
   const first = controller.found.value;
   if (!progress) {
+    const { session, transport } = controller.props;
+    if (first && transport.host === "page" && controller.rough(first)) {
+      return <p class="reading-waiting" role="status"><Told text={`The words are rough: this saved page holds ${first.steps} gradients, and no model to compute more. To have more: ${session.look} --view attribution`} /></p>;
+    }
     return first && wait !== null ? (
       <p class="reading-waiting" role="status">
         A first answer, from {first.steps} gradients: the words miss {percent(first.gap)} of the change.
