@@ -312,11 +312,11 @@ class Look(LocalPage, InNotebook):
         run = self.run
         session, runs = run.result(), self.explorer.runs
         start, written = begin.fragment, None
+        shown, generated = list[Reading](), None
         if self._opens_with_generation(begin):
             stored, node = generated = self._write()
             written = runs.attend(stored.trace, node) if node else None
             start = start or "v=1&view=generate"
-            shown: list[Reading] = []
         else:
             shown, generated = lesson_views(self.explorer.jobs.scene(run.id))
         return StandalonePage(

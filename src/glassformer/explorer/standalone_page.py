@@ -383,8 +383,8 @@ class _PassFrames:
         steps = len(layers_and_maps) * 2
         for step, (layer, name) in enumerate(layers_and_maps):
             progress(step, steps)
-            frame = views.overview(self.session, map=name, layer=layer, exact=True)
-            yield frame_block(f"{self.prefix}overview/{name}/{layer}", frame)
+            overview = views.overview(self.session, map=name, layer=layer, exact=True)
+            yield frame_block(f"{self.prefix}overview/{name}/{layer}", overview)
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
         self._bytes = 0
         first, _ = self.opening
@@ -410,16 +410,16 @@ class _PassFrames:
                 continue
             if self.layers is None and not views.has_distance_based_mask(self.session, map=name, layer=layer):
                 continue
-            frame = views.layer(self.session, map=name, layer=layer)
-            block = frame_block(f"{self.prefix}layer/{name}/{layer}", frame)
-            size += len(block)
+            exact = views.layer(self.session, map=name, layer=layer)
+            frame = frame_block(f"{self.prefix}layer/{name}/{layer}", exact)
+            size += len(frame)
             if self.layers is None and size > cap:
                 waiting = [each for each in waiting if each[0] == self.opening[0]]
                 break
             if whole:
-                waiting.append((layer, name, block))
+                waiting.append((layer, name, frame))
             else:
-                yield layer, name, block
+                yield layer, name, frame
         yield from waiting
 
 
