@@ -165,7 +165,7 @@ def test_what_made_the_answer_stays_when_the_tour_is_done(tab: Tabs, story: Look
     page = one.goto(story, tour=7)
     page.get_by_role("heading", name="7. Output").wait_for()
     page.locator("summary", has_text="completeness gap").wait_for()
-    one.until("!document.querySelector('.reading-waiting')")
+    one.until("!document.querySelector('.reading-waiting progress')")
     before = page.locator(".attr-head").inner_text()
     asked = [url for url in one.requested_urls if url.endswith("/api/view/attribution")]
     page.get_by_role("button", name="Done").click()
@@ -185,9 +185,18 @@ def test_who_leaves_the_tour_ends_what_was_computed_ahead(tab: Tabs, story: Look
         page.keyboard.press("Escape")
 
 
-def test_on_a_phone_a_long_list_shows_that_it_goes_on(tab: Tabs, served: Look) -> None:
-    one = tab(viewport={"width": 390, "height": 844})
-    page = one.goto(served, tour=1)
+def test_on_a_phone_what_a_step_quotes_is_on_screen(tab: Tabs, served: Look) -> None:
+    page = tab(viewport={"width": 390, "height": 844}).goto(served, tour=5)
+    page.get_by_role("heading", name="5. What a layer adds").wait_for()
+    items = page.locator(".tour ol")
+    quoted = re.findall(r"cosine (\S+)", items.locator("li").last.inner_text())
+    assert quoted and quoted[0] in page.locator(".tour > p").inner_text()
+    assert items.evaluate("list => list.scrollHeight <= list.clientHeight"), "no number of it fades"
+
+
+def test_on_a_narrow_phone_a_long_list_shows_that_it_goes_on(tab: Tabs, scattered: Look) -> None:
+    one = tab(viewport={"width": 260, "height": 844})
+    page = one.goto(scattered, tour=1)
     page.get_by_role("heading", name="1. Tokens").wait_for()
     items = page.locator(".tour ol")
     assert items.evaluate("list => list.scrollHeight > list.clientHeight"), "else nothing goes on"
