@@ -340,6 +340,10 @@ def test_bars_are_shares_and_boxes_are_quantiles() -> None:
     assert [row[1].value for row in tables["Rows per class"].rows] == [0.75, 0.25]
     box = tables["Lengths by class"].rows[0][1]
     assert (box.low, *box.box, box.high, box.value) == (5, 25, 75, 95, 50) and box == "50 [5, 95]"
+    rows = [{"text": " ".join("x" * words), "label": "a"} for words in (1, 20, 21, 40)]
+    report = inspect_rows({"a": InMemoryRows(rows)}, text="text", label="label")
+    box = next(table for table in report.page_tables() if table.caption == "Lengths by class").rows[0][1]
+    assert box == "20 [1, 40]" and (box.value, box.low, box.high) == (20, 1, 40), "a length that a text has, no half"
 
 
 def test_labels_show_white_space_that_would_not_be_seen() -> None:

@@ -17,7 +17,7 @@ from glassformer.reports.page import report_data, report_page
 from glassformer.reports.table import IntervalCell
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
-from glassformer.runs.run_list import MAX_SETTINGS, RunList, find_runs, named_runs, stamp
+from glassformer.runs.run_list import MAX_SETTINGS, REPORT, RunList, find_runs, named_runs, stamp
 from glassformer.tasks.metrics.metric import Interval
 from tests.runs.run_folders import make_run
 
@@ -70,12 +70,46 @@ def test_a_report_that_cannot_be_read_takes_the_interval_and_no_more(tmp_path: P
     assert {run.metrics["f1"].low for run in RunList.read(tmp_path).runs} == {None}
 
 
-def test_runs_on_other_data_are_said_to_be(tmp_path: Path) -> None:
-    make_run(tmp_path / "a", [0.9])
-    make_run(tmp_path / "b", [0.9], data="reviews.csv")
+def test_runs_on_other_data_are_not_ranked_with_the_others(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", [0.9], data="reviews.csv")
+    make_run(tmp_path / "b", [0.7])
     runs = RunList.read(tmp_path)
-    assert runs.finding.endswith("the next, b, has the same, on other data.")
+    assert runs.finding == (
+        "No two of 2 runs were validated on the same rows, so none is known to be the best: validation f1 from 0.900, "
+        "of a, to 0.700, of b."
+    )
     assert "data" in runs.tables()[0].headings and runs.caption.startswith("2 runs of classify: ")
+    make_run(tmp_path / "c", [0.8])
+    runs = RunList.read(tmp_path, difference=lambda best, following, metric: Interval(0.1, 0.05, 0.15))
+    assert [(run.name, run.rows) for run in runs.runs] == [("c", "mood.csv"), ("b", "mood.csv"), ("a", "reviews.csv")]
+    assert runs.best is not None and runs.best.name == "c"
+    assert runs.finding == (
+        "Highest validation f1 of 2 runs validated on mood.csv: 0.800, of c; on the same rows, its difference to the "
+        "next, b, is +0.100 [+0.050, +0.150]. 1 run on other data cannot be compared with them."
+    )
+
+
+def test_the_rows_of_an_evaluation_say_which_runs_are_on_the_same(tmp_path: Path) -> None:
+    """Of a share that is held out, another seed chooses other rows; a file that was changed has other rows too."""
+    about = {"data": {"train": "mood.csv", "validation": 0.1}}
+    for name, score, seed, fingerprint in [
+        ("a", 0.9, 1, ""),
+        ("b", 0.8, 0, ""),
+        ("c", 0.7, 0, "x"),
+        ("d", 0.6, 2, "x"),
+    ]:
+        run = make_run(tmp_path / name, [score], interval=(0.1, 0.95) if fingerprint else None)
+        config = yaml.safe_load((run / "config.yaml").read_text()) | about | {"training": {"seed": seed}}
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+        if fingerprint:
+            path = run / REPORT
+            data = {"files": ["mood.csv (10% held out)"], "fingerprint": fingerprint}
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"data": data}))
+    runs = RunList.read(tmp_path)
+    held_out = "mood.csv (10% held out)"
+    on = {run.name: run.rows for run in runs.runs}
+    assert on == {"b": held_out + ", other rows (2)", "c": on["b"], "d": on["b"], "a": held_out}
+    assert [run.name for run in runs.runs] == ["b", "c", "d", "a"] and "validated on" in runs.tables()[0].headings
 
 
 def test_every_state_has_a_word(tmp_path: Path) -> None:
@@ -201,6 +235,7 @@ def test_a_method_of_few_labels_adds_its_name_alone(tmp_path: Path) -> None:
     make_run(tmp_path / "a", learning_rate=1e-4)
     make_run(tmp_path / "b", learning_rate=1e-3)
     config = {"task": "classify", "output": "c", "data": {"train": "mood.csv"}, "method": {"name": "knn", "limit": 7}}
+    config["training"] = {"seed": 0, "learning_rate": 0.5, "batch_size": 32}  # defaults, which it does not use
     few = make_run(tmp_path / "c", None)
     (few / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     with EventLog(event_log_path(few)) as log:
@@ -209,7 +244,7 @@ def test_a_method_of_few_labels_adds_its_name_alone(tmp_path: Path) -> None:
     table, same = RunList.read(tmp_path).tables()
     assert table.headings[-2:] == ["training.learning_rate", "method.name"]
     assert {tuple(row[-2:]) for row in table.rows} == {("0.0001", "–"), ("0.001", "–"), ("–", "knn")}
-    assert ["method.limit", "7"] in same.rows and ["training.seed", "0"] in same.rows
+    assert ["method.limit", "7"] in same.rows and ["training.learning_rate", "0.5"] not in same.rows
 
 
 def test_a_setting_that_says_nothing_is_no_column(tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ def _class_cell(file: FileReport, name: str) -> IntervalCell:
 
 
 def _length_cell(lengths: Lengths) -> IntervalCell:
-    low, first, middle, third, high = (float(x) for x in np.quantile(lengths.values, [0.05, 0.25, 0.5, 0.75, 0.95]))
+    low, first, middle, third, high = (lengths.quantiles[name] for name in ("5%", "25%", "50%", "75%", "95%"))
     return IntervalCell(f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]", middle, low, high, box=(first, third))
 
 

@@ -13,7 +13,7 @@ from glassformer.files import counted
 from glassformer.reports.charts import Marks, Series, SeriesLine
 from glassformer.reports.page import shown_label
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table, bar, percent
+from glassformer.reports.table import Table, bar, number, percent
 
 MAX_LABELS = 12
 Branch = Literal["none", "one", "few", "many"]
@@ -89,7 +89,7 @@ class Advice(Report, kind="advice", keys=("branch", "steps", "facts", "model", "
         """The branch of the decision tree, in a sentence."""
         labelled, each = (
             counted(self.facts.labelled, "labelled row"),
-            f"{self.facts.per_label:,.0f} of a label in the median",
+            f"{number(self.facts.per_label)} of a label in the median",
         )
         return {
             "none": "No row has a label: label a few of each kind; until then the names of labels are all there is.",

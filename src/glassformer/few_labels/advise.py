@@ -27,7 +27,7 @@ from glassformer.few_labels.rows import ALL_TESTED_BELOW, SIZES, TEST_SHARE, num
 from glassformer.files import counted
 from glassformer.files.schema import given
 from glassformer.reports.page import shown_label
-from glassformer.reports.table import hours_and_minutes
+from glassformer.reports.table import hours_and_minutes, number
 
 MANY_A_LABEL, MANY = 64, 500
 """Labelled rows of a label, in the median, and in all, from which on fine-tuning is the first thing to do."""
@@ -320,7 +320,7 @@ def many(rows: AdvisedRows) -> list[AdviceStep]:
         extra["skip_bad_rows"] = True
     train = rows.command("train", task="classify", model=rows.model, validation=0.1, output=run, **extra)
     why = (
-        f"{facts.labelled:,} labelled rows are {facts.per_label:,.0f} a label, enough to train the whole encoder; a "
+        f"{facts.labelled:,} labelled rows are {number(facts.per_label)} a label, enough to train the whole encoder; a "
         "tenth is held out, on which baselines are evaluated too"
     )
     errors, mixed = f"glassformer errors {shlex.quote(run)}", "labels that are wrong, or mixed up, show there first"

@@ -37,6 +37,7 @@ MAX_LISTED_STEPS = 50
 MAX_VALIDATIONS = 2 * MAX_CHARTS * MAX_LISTED_STEPS
 MAX_NAMED_RUNS = 3  # in a title; of more it states the number
 MAX_RUN_COLUMNS = 4
+SEED, METHOD = "training.seed", "method.name"
 NOT_APPLIED = "not applied: its loss was not finite"
 MAX_CHECKPOINT_MARKS = 200  # of a run
 TITLES = {
@@ -295,7 +296,7 @@ def _validations(runs: Sequence[RunHistory]) -> Iterator[Table]:
 
 def settings_tables(runs: Sequence[RunHistory]) -> list[Table]:
     """The settings of runs, none where none is known; those in which runs differ are a table of their own."""
-    flat = [dict(flat_settings(run.options)) for run in runs]
+    flat = [settings_of(run) for run in runs]
     names = list(dict.fromkeys(name for options in flat for name in options))
     differ = [name for name in names if len({options.get(name) for options in flat}) > 1]
     same = [name for name in names if name not in differ]
@@ -311,11 +312,32 @@ def settings_tables(runs: Sequence[RunHistory]) -> list[Table]:
     ]
 
 
-def flat_settings(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Settings by their keys from the top, `training.seed`, each value as text."""
+def settings_of(run: RunHistory) -> dict[str, str]:
+    """The settings of a run by their keys from the top, `training.seed`, each value as text.
+
+    Of a method of few labels without those of trainings, which it does not use, but for the seed.
+    """
+    flat = dict(_flat_settings(run.options))
+    if METHOD not in flat:
+        return flat
+    return {name: text for name, text in flat.items() if name == SEED or not name.startswith("training.")}
+
+
+def validation_rows(settings: Mapping[str, str]) -> tuple[str, str]:
+    """The name of the rows that a run is validated on, by its settings; and the seed that chose them, where one did."""
+    train, validation = settings.get("data.train", ""), settings.get("data.validation", "null")
+    if validation == "null":
+        return train, ""
+    if not validation.replace(".", "", 1).isdecimal():
+        return validation, ""
+    seed = "" if settings.get("data.held_out") == "last" else settings.get(SEED, "")
+    return f"{train} ({100 * float(validation):g}% held out)", seed
+
+
+def _flat_settings(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     for name, value in options.items():
         if isinstance(value, Mapping) and value:
-            yield from flat_settings(value, f"{before}{name}.")
+            yield from _flat_settings(value, f"{before}{name}.")
         else:
             value = _without_paths(value)
             yield f"{before}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -445,20 +467,20 @@ def best_of(runs: Sequence[RunHistory]) -> str:
     reached = [(run.best_metrics().get(metric, math.nan), run) for run in runs]
     if not all(math.isfinite(value) for value, _ in reached):
         return ""
-    (best, first), (following, second), *_ = sorted(reached, key=lambda x: -x[0] if higher else x[0])
+    ranked = sorted(reached, key=lambda x: -x[0] if higher else x[0])
+    (best, first), (following, second), *_ = ranked
     most = f"{'Highest' if higher else 'Lowest'} validation {metric}: {number(best)}"
     value = "the same" if following == best else number(following)
-    elsewhere = "" if _rows_of(first) == _rows_of(second) else ", on other data"
+    if len({validation_rows(settings_of(run)) for run in runs}) > 1:
+        worst, last = ranked[-1]
+        return (
+            "Not all of these runs were validated on the same rows, so none is known to be the best: validation "
+            f"{metric} from {number(best)}, of {first.name} at step {first.best:,}, to {number(worst)}, of {last.name} "
+            f"at step {last.best:,}."
+        )
     return (
-        f"{most}, of {first.name} at step {first.best:,}; the next, {second.name}, has {value} at step "
-        f"{second.best:,}{elsewhere}."
+        f"{most}, of {first.name} at step {first.best:,}; the next, {second.name}, has {value} at step {second.best:,}."
     )
-
-
-def _rows_of(run: RunHistory) -> list[Any]:
-    """What its configuration says of the rows that it trained and was validated on."""
-    data = run.options.get("data")
-    return [data.get(name) for name in ("train", "validation")] if isinstance(data, Mapping) else [data]
 
 
 def outcome(run: RunHistory) -> str:

@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,16 @@ from glassformer.files.schema import parse
 from glassformer.reports.charts import SavedModel, Series, SeriesLine
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, clock, number, shown_text
-from glassformer.runs.curves import CurveLine, charts, flat_settings, leading_to, main_metric
+from glassformer.runs.curves import (
+    METHOD,
+    SEED,
+    CurveLine,
+    charts,
+    leading_to,
+    main_metric,
+    settings_of,
+    validation_rows,
+)
 from glassformer.runs.folder import CONFIG, EVENTS, event_log_path, iterate_runs, log_kind, run_log
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.state import LOCK, state_stamp
@@ -42,16 +51,15 @@ MAX_SETTINGS = 40
 """Columns of settings that differ."""
 MAX_LEFT_OUT = 10
 """Damaged lines of logs that are named."""
-SEED = "training.seed"
 MAX_NAME = 200
 OWN_SETTINGS = ("output", "task", "data.train")
 """Settings that each run has for itself, or that are columns anyway."""
-SECTIONS, METHOD = ("training.", "method."), "method.name"
-"""Of settings that a run has either of: they are compared among those that have them, but for which method it is."""
+SECTIONS, SHARED = ("training.", "method."), (SEED, METHOD)
+"""Of settings that a run has either of: they are compared among those that have them, but for those that all have."""
 UNSET = ("null", "{}", "[]")
 """Texts of settings that say nothing."""
-COLUMNS = ("log", "task", "data")
-"""Of the table, where runs differ in them."""
+COLUMNS = {"log": "log", "task": "task", "data": "data", "rows": "validated on"}
+"""Of the table, where runs differ in them: their headings."""
 Difference = Callable[[Path, Path, str], Interval | None]
 """(a run, another, metric) → how far the first lies above the second on the rows of both; None = not known."""
 STATES = ("ended", "running", "stopped", "silent", "not begun", "unreadable")
@@ -70,6 +78,8 @@ class ListedRun:
     log: whose it is: glassformer, TensorBoard or Weights & Biases
     started: seconds since 1970
     task, data: what it learns, from which rows
+    rows: those that its metrics are of; no two runs on other rows have the same name of them
+    fingerprint: of these rows, where it was evaluated on them
     steps, planned, seconds: how far it is, and how long its steps took
     metrics: its best validation, with intervals where these rows were evaluated; `loss` is that of validation
     metric: by which its best model was chosen; of a run without steps, the first of its report
@@ -85,6 +95,8 @@ class ListedRun:
     started: float | None = None
     task: str = ""
     data: str = ""
+    rows: str = ""
+    fingerprint: str = ""
     steps: int = 0
     planned: int | None = None
     seconds: float = 0.0
@@ -101,7 +113,7 @@ class ListedRun:
 
 @dataclass(frozen=True, repr=False)
 class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
-    """The runs of a folder, the best by a metric first.
+    """The runs of a folder, the best by a metric first; those on other rows than most, which no order compares, last.
 
     folder: its name
     metric: most runs chose their best model by it; None = no run has a validation
@@ -153,16 +165,16 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         chosen = Counter(run.metric for run in runs if run.metric is not None)
         metric = chosen.most_common(1)[0][0] if chosen else None
         higher = metric is not None and greater_is_better(metric)
-        ranked = _ranked(runs, metric, higher)
-        apart, measured = None, [paths[run.name] for run in ranked if metric and run.value(metric) is not None]
-        if difference is not None and metric is not None and len(measured) > 1:
-            apart = difference(measured[0], measured[1], metric)
+        ranked = _ranked(_with_names_of_rows(runs), metric, higher)
+        apart, measured = None, [run for run in ranked if metric and run.value(metric) is not None]
+        if difference is not None and metric is not None and len(measured) > 1 and measured[0].rows == measured[1].rows:
+            apart = difference(paths[measured[0].name], paths[measured[1].name], metric)
         saved = [] if model is None else [model(name, paths[name], history) for name, history in histories.items()]
         return cls(folder.resolve().name, metric, higher, ranked, histories, address, apart, saved)
 
     @property
     def best(self) -> ListedRun | None:
-        """The run with the best value of the metric; without one, with the lowest training loss."""
+        """The run with the best value of the metric on the rows of most; without one, with the lowest training loss."""
         return next((run for run in self.runs if self._value(run) is not None), None)
 
     def _value(self, run: ListedRun) -> Interval | None:
@@ -205,10 +217,27 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
             values = [each.value for run in measured if (each := self._value(run))]
             spread = f"standard deviation {stdev(values):.3g}, from {min(values):.3g} to {max(values):.3g}"
             return f"{self._measure.capitalize()} of {len(values)} seeds: {fmean(values):.3g} on average, {spread}."
-        following = measured[1]
+        comparable = [run for run in measured if run.rows == best.rows]
+        if len(comparable) == 1:
+            return self._without_best(measured)
+        following = comparable[1]
         other = self._value(following)
         assert other is not None
-        return f"{highest}; {_distance(value, other, following, best, self.apart)}."
+        elsewhere = len(measured) - len(comparable)
+        distance = _distance(value, other, following, self.apart)
+        if not elsewhere:
+            return f"{highest}; {distance}."
+        of = f"of {len(comparable)} runs validated on {best.rows}"
+        others = f"{counted(elsewhere, 'run')} on other data cannot be compared with them"
+        return f"{most} {self._measure} {of}: {_written(value)}, of {best.name}; {distance}. {others}."
+
+    def _without_best(self, measured: Sequence[ListedRun]) -> str:
+        """What runs have of which no two were validated on the same rows."""
+        (highest, first), *_, (lowest, last) = [(value, run) for run in measured if (value := self._value(run))]
+        return (
+            f"No two of {len(measured)} runs were validated on the same rows, so none is known to be the best: "
+            f"{self._measure} from {_written(highest)}, of {first.name}, to {_written(lowest)}, of {last.name}."
+        )
 
     def charts(self) -> list[Series]:
         """The metric and the training loss of each run: a page draws those of the runs that are selected."""
@@ -232,8 +261,9 @@ class RunList(Report, kind="runs", keys=("folder", "metric", "higher", "runs")):
         metrics = list(dict.fromkeys([*filter(None, [self.metric]), *(x for run in self.runs for x in run.metrics)]))
         shown = [name for name in COLUMNS if len(self._values_of(name)) > 1]
         headings = [
-            "run", "state", "started", *shown, *(f"validation {name}" for name in metrics), "training loss", "steps",
-            "time of steps", *differ[:MAX_SETTINGS],
+            "run", "state", "started", *(COLUMNS[name] for name in shown),
+            *(f"validation {name}" for name in metrics), "training loss", "steps", "time of steps",
+            *differ[:MAX_SETTINGS],
         ]  # fmt: skip
         rows = [
             [
@@ -334,8 +364,8 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
         shown = f"unreadable: {problem}"
         return ListedRun(name=name, state="unreadable", shown_state=shown, log=log_kind(log), problem=problem)
     histories[name] = run
-    metrics, metric = _metrics(run, path)
-    settings = {name: text for name, text in flat_settings(run.options) if text not in UNSET}
+    metrics, metric, evaluated_on = _metrics(run, path)
+    settings = {name: text for name, text in settings_of(run).items() if text not in UNSET}
     loss = float(run.smoothed("loss")[-1]) if run.last else math.nan
     return ListedRun(
         name=name,
@@ -345,6 +375,8 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
         started=run.started,
         task=settings.get("task", ""),
         data=settings.get("data.train", ""),
+        rows=evaluated_on.get("name") or validation_rows(settings)[0],
+        fingerprint=evaluated_on.get("fingerprint", ""),
         steps=run.last,
         planned=run.planned,
         seconds=run.seconds,
@@ -357,8 +389,10 @@ def _listed(name: str, path: Path, histories: dict[str, RunHistory]) -> ListedRu
 
 def _having(runs: Sequence[dict[str, str]], setting: str) -> Sequence[dict[str, str]]:
     """The settings of the runs among which one is compared."""
-    section = next((each for each in SECTIONS if setting.startswith(each) and setting != METHOD), "")
-    return [settings for settings in runs if not section or any(name.startswith(section) for name in settings)]
+    section = next((each for each in SECTIONS if setting.startswith(each) and setting not in SHARED), "")
+    of_methods = section == "method."
+    having = [x for x in runs if (METHOD in x) == of_methods and any(name.startswith(section) for name in x)]
+    return having if section else runs
 
 
 def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:
@@ -367,11 +401,14 @@ def _series_line(run: RunHistory, line: CurveLine) -> SeriesLine:
     return SeriesLine(run.name, x, y, group=run.name, markers=points, best=run.best if points else None)
 
 
-def _metrics(run: RunHistory, path: Path) -> tuple[dict[str, Interval], str | None]:
+def _metrics(run: RunHistory, path: Path) -> tuple[dict[str, Interval], str | None, dict[str, str]]:
     """The metrics of the best validation, with the intervals that an evaluation of its rows has; and the main one.
 
     A run without steps has no validation: its metrics are those of the evaluation.
+
+    Returns: also the name and the fingerprint of the rows of the evaluation, where there is one.
     """
+    rows: dict[str, str] = {}
     metrics = {name: Interval(value) for name, value in run.best_metrics().items()}
     main = main_metric(run)
     with suppress(DataError, ConfigError):  # of another version, or damaged: then there are no intervals
@@ -382,16 +419,50 @@ def _metrics(run: RunHistory, path: Path) -> tuple[dict[str, Interval], str | No
                 metrics[name] = parse(Interval, nan_from_null(each))
         if main is None and report.get("metric") in metrics:
             main = str(report["metric"])
-    return metrics, main
+        rows = _evaluated_rows(report.get("data"))
+    return metrics, main, rows
+
+
+def _evaluated_rows(data: object) -> dict[str, str]:
+    """The name and the fingerprint of the rows of a report, where it has them."""
+    if not isinstance(data, dict) or not isinstance(data.get("fingerprint"), str):
+        return {}
+    files = data.get("files")
+    return {
+        "name": shown_text(", ".join(map(str, files))) if isinstance(files, list) else "",
+        "fingerprint": data["fingerprint"],
+    }
+
+
+def _with_names_of_rows(runs: Sequence[ListedRun]) -> list[ListedRun]:
+    """Runs whose names of rows tell other rows apart: by what they were evaluated on, else by their settings."""
+    evaluated = {validation_rows(run.settings): run.fingerprint for run in runs if run.fingerprint}
+    names: dict[object, str] = {}
+    alike: Counter[str] = Counter()
+    result = []
+    for run in runs:
+        settings = validation_rows(run.settings)
+        key = run.fingerprint or evaluated.get(settings) or settings
+        if key not in names:
+            alike[run.rows] += 1
+            names[key] = run.rows if alike[run.rows] == 1 else f"{run.rows}, other rows ({alike[run.rows]})"
+        result.append(replace(run, rows=names[key]))
+    return result
 
 
 def _ranked(runs: Sequence[ListedRun], metric: str | None, higher: bool) -> list[ListedRun]:
-    """Runs from the best to the worst; then those without a value, by name."""
+    """Runs from the best to the worst, of most on the same rows first; then those without a value, by name."""
     sign = -1 if higher else 1
+    values = {run.name: sign * value.value for run in runs if (value := _value(run, metric)) is not None}
+    measured: dict[str, list[float]] = {}
+    for run in runs:
+        if run.name in values:
+            measured.setdefault(run.rows, []).append(values[run.name])
+    order = {rows: (-len(on), min(on)) for rows, on in measured.items()}
 
-    def rank(run: ListedRun) -> tuple[bool, float]:
-        value = _value(run, metric)
-        return value is None, sign * value.value if value is not None else 0.0
+    def rank(run: ListedRun) -> tuple[bool, tuple[int, float], str, float]:
+        value = values.get(run.name)
+        return (True, (0, 0.0), "", 0.0) if value is None else (False, order[run.rows], run.rows, value)
 
     return sorted(runs, key=rank)
 
@@ -424,9 +495,7 @@ def _cell(value: Interval | None) -> str:
     return "–" if value is None else IntervalCell(_written(value), value.value, value.low, value.high)
 
 
-def _distance(
-    best: Interval, other: Interval, following: ListedRun, first: ListedRun, paired: Interval | None = None
-) -> str:
+def _distance(best: Interval, other: Interval, following: ListedRun, paired: Interval | None = None) -> str:
     """How far the next run is from the best, and whether that may be chance."""
     if paired is not None and paired.low is not None:
         sure = "" if paired.leaves_out_zero else ", which may be chance"
@@ -439,5 +508,4 @@ def _distance(
     if best.low is not None and other.low is not None and apart:
         overlap = best.overlaps(other)
         sure = ", and their intervals " + ("overlap, so compare them" if overlap else "do not overlap")
-    elsewhere = "" if following.data == first.data else ", on other data"
-    return f"the next, {following.name}, {distance}{elsewhere}{sure}"
+    return f"the next, {following.name}, {distance}{sure}"

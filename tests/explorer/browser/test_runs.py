@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -87,6 +88,23 @@ def test_the_finding_then_the_curves_then_the_table(
     assert "unreadable: line 1 is invalid JSON" in text
     fits(page, "a folder of runs")
     check(page, "a folder of runs")
+
+
+def test_a_row_is_one_line_and_a_long_setting_is_whole_where_one_points_and_in_the_file(
+    tab: Tabs, tmp_path: Path
+) -> None:
+    frozen = [f"encoder.layer.{i}.attention" for i in range(12)]
+    make_run(tmp_path / "runs" / "a", training_layers=frozen)
+    make_run(tmp_path / "runs" / "b", training_layers=[])
+    page = opened(tab(), write_page(tmp_path / "runs.html", report_page(RunList.read(tmp_path / "runs"))).as_uri())
+    heights = page.evaluate("[...document.querySelectorAll('.browse tbody tr')].map((each) => each.offsetHeight)")
+    assert max(heights) < 45, heights
+    cell = page.locator(".browse td[title]")
+    assert cell.get_attribute("title") == cell.text_content() == json.dumps(frozen)
+    with page.expect_download() as saved:
+        page.locator(".browse").get_by_title("save for a spreadsheet").click()
+    lines = Path(saved.value.path()).read_text("utf-8").splitlines()
+    assert frozen in [json.loads(row["training.training_layers"] or "[]") for row in csv.DictReader(lines)]
 
 
 def test_rows_are_found_sorted_grouped_and_selected_and_the_address_says_so(

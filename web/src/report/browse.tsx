@@ -9,7 +9,7 @@ import "./browse.css";
 import { setFragment } from "../core/browser";
 import { element, fill } from "./dom";
 import { number } from "./scales";
-import { Heading, Row, numberOf, scaleOf, sorted, textOf } from "./table";
+import { Heading, Row, SHORT, numberOf, scaleOf, sorted, textOf } from "./table";
 import type { Sorting } from "./table";
 import type { Picked, SeriesData, TableData } from "./types";
 
@@ -147,6 +147,13 @@ function tableCard(table: TableData, drawable: Set<string>, show: (picked: Picke
     const known = made.get(i);
     if (known) return known;
     const name = names[i], row = element(<Row table={table} i={i} scales={scales} signed={false} />), heading = row.querySelector("th")!;
+    table.rows[i].forEach((cell, column) => {
+      if (column === 0 || typeof cell === "object") return;
+      const place = row.children[column] as HTMLElement;
+      place.classList.add("is-one-line");
+      fill(place, cell); // in one piece, which has no place to break at
+      if (cell.length > SHORT) place.title = cell;
+    });
     if (address) fill(heading, <a href={addressOf(address, [name])}>{name}</a>);
     const box = <input type="checkbox" aria-label={`Draw ${name}`} onChange={() => change({ picked: toggled(state.picked, name) })} />;
     row.prepend(element(<td class="pick">{drawable.has(name) && box}</td>));

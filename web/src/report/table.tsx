@@ -9,7 +9,7 @@ const MANY_ROWS = 200;
 const TALL_ROWS = 30;
 const LONG = 2_000;
 /** Characters of a text up to which a narrow column of a phone holds it in few lines. */
-const SHORT = 40;
+export const SHORT = 40;
 const TICKS = 4;
 /** Characters of a word that is never broken: its column is as wide. */
 const WORD = 24;
