@@ -15,6 +15,7 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.errors import MissingExtraError
 from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
+from glassformer.evaluation.runs import TrainedRun
 from glassformer.tasks.classify.task import Classify
 from tests.e2e.tiny_runs import tiny_run
 from tests.reports.packed import unpacked
@@ -32,6 +33,25 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """No line is folded, however long the path of a temporary folder is."""
     monkeypatch.setenv("COLUMNS", "1000")
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit(143)], ids=["SIGINT", "SIGTERM"])
+def test_who_stops_an_evaluation_reads_what_is_left(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ending: BaseException
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise ending
+
+    typed(capsys, "train", config, "--quiet")
+    run = yaml.safe_load(config.read_text())["output"]
+    before = {path: path.read_bytes() for path in Path(run).rglob("*") if path.is_file()}
+    monkeypatch.setattr(TrainedRun, "evaluate", stop)
+    for words in (["evaluate", run], ["errors", run, "--part", "train", "--print"]):
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            main([*words])
+        said = capsys.readouterr().err
+        assert "stopped while evaluating: this command has saved nothing" in said and "begins again" in said, words
+    assert {path: path.read_bytes() for path in Path(run).rglob("*") if path.is_file()} == before
 
 
 @pytest.fixture

@@ -10,7 +10,20 @@ import typer
 
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import Json, RunFolder, Without, as_typed, command
-from glassformer.cli.screen import note, notes, progress_of, say, say_saved, show, show_next, show_tables, visible
+from glassformer.cli.screen import (
+    UNSAVED,
+    note,
+    notes,
+    pages_stopped,
+    progress_of,
+    say,
+    say_saved,
+    saying_where_stopped,
+    show,
+    show_next,
+    show_tables,
+    visible,
+)
 from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, RowOptions
 from glassformer.explorer.options import Serving
@@ -64,7 +77,8 @@ def errors(
         if groups is not None:
             show_tables([groups.table()], groups.sentences())
     if page is not None:
-        with progress_of(f"{page.name}, then the explorer's pages of its worst rows") as bar:
+        title = f"{page.name}, then the explorer's pages of its worst rows"
+        with saying_where_stopped(pages_stopped(page)), progress_of(title) as bar:
             pages = save_errors_page(split, page, options.look if network else 0, bar)
         say_saved(page, pages, err=json)
     elif network and not (json or only_print):
@@ -150,8 +164,9 @@ def evaluated(
     run: Path, rows: RowOptions, by: str | None = None, reading: ReadingOptions | None = None
 ) -> EvaluatedSplit:
     """Rows of a run with their predictions, with a progress bar; see `evaluated_rows`."""
-    with spinner("starting"):
-        from glassformer.evaluation.request import evaluated_rows
+    with saying_where_stopped(UNSAVED):
+        with spinner("starting"):
+            from glassformer.evaluation.request import evaluated_rows
 
-    with notes(), progress_of("rows") as bar:
-        return evaluated_rows(run, rows, by, note, bar, reading=reading)
+        with notes(), progress_of("rows") as bar:
+            return evaluated_rows(run, rows, by, note, bar, reading=reading)

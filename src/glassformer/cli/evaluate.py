@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Only, command
-from glassformer.cli.screen import first_words, notes, save_page, say, show, show_next, visible
+from glassformer.cli.screen import (
+    UNSAVED,
+    first_words,
+    notes,
+    save_page,
+    say,
+    saying_where_stopped,
+    show,
+    show_next,
+    visible,
+)
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
@@ -28,6 +38,11 @@ from glassformer.runs.folder import check_run, seed_folders
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import Evaluation
+
+SEEDS_STOPPED = (
+    "stopped: seeds that were evaluated are saved; the same command goes on with the others, and with --data or "
+    "--limit begins with the first"
+)
 
 
 @command
@@ -74,7 +89,7 @@ def evaluate(
     seeds = options.task is None and seed_folders(run)
     if options.task is None and not Path(run).expanduser().exists():
         check_run(run)
-    with notes():
+    with notes(), saying_where_stopped(SEEDS_STOPPED if seeds else UNSAVED):
         with spinner("starting"):
             from glassformer.evaluation.request import evaluate_by_options, evaluate_seeds
 
@@ -105,7 +120,7 @@ def _evaluate_store(
         raise ConfigError("this is a store of documents; give queries= FILE, of questions with a file or an answer")
     if unused := given(options).keys() - {"columns", "device", "format"}:
         raise ConfigError(f"{min(unused)}= is for the evaluation of a model; with queries= a store is evaluated")
-    with notes():
+    with notes(), saying_where_stopped(UNSAVED):
         with spinner("starting"):
             from glassformer.reports.page import check_html_path
             from glassformer.retrieval.evaluation import evaluate_store

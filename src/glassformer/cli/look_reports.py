@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import in_options
-from glassformer.cli.screen import note, notes, print_json, progress_of, say, say_saved
+from glassformer.cli.screen import (
+    note,
+    notes,
+    pages_stopped,
+    print_json,
+    progress_of,
+    say,
+    say_saved,
+    saying_where_stopped,
+)
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer.options import LookOptions
 from glassformer.files import as_path
@@ -88,7 +97,8 @@ def look_at_run(path: str, texts: list[str], page: LookOptions, loading: Loading
     if split is None:
         write_page(html, report_page(curves_alone(folder, history, problem)))
     else:
-        with progress_of(f"{html.name}, then the explorer's pages of its worst rows") as bar:
+        title = f"{html.name}, then the explorer's pages of its worst rows"
+        with saying_where_stopped(pages_stopped(html)), progress_of(title) as bar:
             pages = save_run_page(split, html, bar)
     if json:
         print_json({"out": str(html), "pages": pages}, indent=None)

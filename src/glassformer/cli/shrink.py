@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.options import IsModel, Json, Quiet, command
-from glassformer.cli.screen import notes, say, show
-from glassformer.cli.study import continued_by_the_same_command, progress_on_screen
+from glassformer.cli.screen import CONTINUED, notes, say, saying_where_stopped, show
+from glassformer.cli.study import progress_on_screen
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import GateError
 from glassformer.progress import spinner
@@ -52,7 +52,7 @@ def shrink(
     with spinner("starting"):
         from glassformer.studies.shrink import shrink as shrink_model
 
-    with notes(), continued_by_the_same_command():
+    with notes(), saying_where_stopped(CONTINUED):
         progress = None if quiet or json else progress_on_screen()
         report = shrink_model(source, options, progress, **reading.keywords())
     page = report.facts["page"]

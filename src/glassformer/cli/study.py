@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.options import IsConfig, Json, Quiet, command
-from glassformer.cli.screen import notes, say, show
+from glassformer.cli.screen import CONTINUED, notes, say, saying_where_stopped, show
 from glassformer.progress import progress_bar, spinner
 from glassformer.studies.options import StudyOptions
 
@@ -70,7 +70,7 @@ def study(
 
 def run_and_show(design: Study, seeds: Sequence[int] | None, html: Path | None, *, json: bool, quiet: bool) -> None:
     """Run what is missing of a study, and show its report."""
-    with notes(), continued_by_the_same_command():
+    with notes(), saying_where_stopped(CONTINUED):
         report = design.run(seeds, None if quiet or json else progress_on_screen())
     page = design.output / "study.html"
     if html is not None:
@@ -78,16 +78,6 @@ def run_and_show(design: Study, seeds: Sequence[int] | None, html: Path | None, 
     show(report, json, indent=None)
     if not json:
         say(f"saved in {page}")
-
-
-@contextmanager
-def continued_by_the_same_command() -> Iterator[None]:
-    """Say so where Ctrl-C stops the block."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("stopped; the same command continues", err=True)
-        raise
 
 
 def progress_on_screen() -> StudyProgress:

@@ -361,6 +361,7 @@ def _table_data(table: Table) -> dict[str, Any]:
         "reference": table.reference,
         "baselines": list(table.baselines),
         "folded": table.folded,
+        **({"under": _label(table.under)} if table.under else {}),
         "note": shown_text(table.note),
         **({"commands": list(map(shown_text, table.commands))} if table.commands else {}),
         **({"chooses": table.chooses} if table.chooses else {}),

@@ -153,6 +153,7 @@ class Table:
     reference: the row whose values a page marks in the bars of the others, as a dashed line
     baselines: rows that a page draws in grey
     folded: a page shows its caption alone at first
+    under: a heading, under which a page folds several such tables together; "" = each is by itself
     note: a sentence that a page shows below the caption
     chooses: what the heading of a row chooses in the browser of its page: rows of this true class, of this group, or
         in which it is found
@@ -174,6 +175,7 @@ class Table:
     reference: int | None = None
     baselines: Sequence[int] = ()
     folded: bool = False
+    under: str = ""
     note: str = ""
     chooses: Literal["", "true", "group", "find"] = ""
     commands: Sequence[str] = ()

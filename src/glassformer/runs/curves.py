@@ -291,7 +291,8 @@ def _validations(runs: Sequence[RunHistory]) -> Iterator[Table]:
             for step in sorted(by_step)[-MAX_VALIDATIONS:]
         ]
         if rows:
-            yield Table(["step", *names], rows, f"Validations of {run.name} ({len(rows)})", folded=True)
+            caption = f"Validations of {run.name} ({len(rows)})"
+            yield Table(["step", *names], rows, caption, folded=True, under="Validations" if len(runs) > 1 else "")
 
 
 def settings_tables(runs: Sequence[RunHistory]) -> list[Table]:

@@ -117,6 +117,17 @@ def study_report(
     known = [{id(before), id(after)} for _, before, after in pairs]
     pairs += [pair for pair in closest if {id(pair[1]), id(pair[2])} not in known]
     several = len({cell.seed for cell, _ in cells.values()}) > 1
+    grouping = next((name for name, levels in factors.items() if not is_scale(levels)), "")
+
+    def under(cell: Cell) -> str:
+        """The heading of what was done in a cell: the level of the first factor that is no number, such as a method."""
+        return label_of({grouping: cell.levels[grouping]}) if grouping else ""
+
+    def place(done: tuple[Cell, CellResult]) -> tuple[list[int], int]:
+        """By the order of levels, then by the seed."""
+        of = [(list(levels), done[0].levels[name]) for name, levels in factors.items()]
+        return [levels.index(own) if own in levels else -1 for levels, own in of], done[0].seed
+
     return StudyReport(
         winners=winners,
         factors={name: list(levels) for name, levels in factors.items()},
@@ -130,8 +141,8 @@ def study_report(
         effects=[_effect(*pair, name, factors, options.intervals) for name in metrics for pair in pairs],
         notes=[result.note for _, result in cells.values() if result.note],
         details=[
-            replace(table, caption=": ".join(filter(None, [name, table.caption])), folded=True)
-            for cell, result in cells.values()
+            replace(table, caption=": ".join(filter(None, [name, table.caption])), folded=True, under=under(cell))
+            for cell, result in sorted(cells.values(), key=place)
             for name in [str(cell) if several else label_of(cell.levels)]
             for table in result.tables
         ],

@@ -145,7 +145,9 @@ def test_who_interrupts_the_explorers_pages_has_the_page_with_those_that_came(
     split = EvaluatedSplit(run, "validation", None, report("classify", classified()), classified())
     with pytest.raises(KeyboardInterrupt):
         save_errors_page(split, html, look=3)
-    browser = data_of(html.read_text())["reports"][0]["browser"]
+    [shown] = data_of(html.read_text())["reports"]
+    browser = shown["browser"]
+    assert any(f"this page was interrupted: {until} of its 3 worst rows have" in text for text in shown["remarks"])
     assert {row["page"] for row in browser["rows"] if "page" in row} == set(written) and len(written) == until
     assert sorted(path.name for path in tmp_path.iterdir()) == ["errors-look", "errors.html"][until == 0 :]
 

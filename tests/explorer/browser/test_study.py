@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +12,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from glassformer.reports.table import Table
+from glassformer.studies.cells import Cell, CellResult
 from glassformer.studies.report import ReportOptions
 from glassformer.studies.study import Study
 from tests.explorer.browser.conftest import Check
@@ -75,6 +78,31 @@ def test_curves_differences_and_every_cell(tab: Tabs, study_page: Path) -> None:
     assert not cells.is_visible()
     page.get_by_text("Every cell; in brackets").first.click()
     assert cells.locator("tbody tr").count() == 24 and "knn-16-labels/seed-1" in cells.inner_text()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_was_done_in_each_cell_is_grouped_by_method_and_folded(
+    tab: Tabs, tmp_path: Path, check: Check, width: int
+) -> None:
+    def with_details(cell: Cell) -> CellResult:
+        rounds = Table(["round", "texts"], [["1", "8"], ["2", "40"]], "Self-training")
+        return replace(score(cell), tables=[rounds] if cell["method"] != "set-fit" or cell["labels"] == 8 else [])
+
+    factors = {"labels": [8, 16], "method": ["prompt", "knn", "set-fit"]}
+    Study(factors, with_details, tmp_path, seeds=[0, 1], settings={"rows": 20}).run()
+    page = tab(viewport={"width": width, "height": 900}).goto(tmp_path / "study.html")
+    folders = page.locator(".folds > .card > details:has(.folds)")
+    assert folders.locator("> summary").all_inner_texts() == ["prompt 4 tables", "knn 4 tables", "set-fit 2 tables"]
+    assert page.get_by_text("Self-training").first.is_hidden()
+    folders.nth(1).locator("> summary").click()
+    inside = folders.nth(1).locator(".folds summary")
+    assert inside.all_inner_texts() == [
+        f"{labels} labels, knn, seed {seed}: Self-training" for labels in (8, 16) for seed in (0, 1)
+    ]
+    inside.first.click()
+    assert folders.nth(1).get_by_role("group", name="Self-training").first.is_visible()
+    fits(page, f"{width} wide")
+    check(page, f"a group of tables, {width} wide")
 
 
 def test_charts_are_on_the_first_screen_and_colours_are_those_of_the_curves(tab: Tabs, study_page: Path) -> None:

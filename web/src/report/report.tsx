@@ -20,12 +20,32 @@ function SeriesCharts({ charts }: { charts: SeriesData[] }) {
 
 const explained = (table: TableData): boolean => hasBars(table) && !table.note && !table.folded;
 
+/** Tables under one heading, folded together. */
+const Folder = ({ under, tables }: { under: string; tables: TableData[] }) => (
+  <section class="card whole">
+    <details>
+      <summary><h2>{under} <span class="remark">{tables.length} tables</span></h2></summary>
+      <div class="cards folds">{tables.map((table) => <TableCard table={table} whole />)}</div>
+    </details>
+  </section>
+);
+
+/** Folded tables: those under one heading together, in the place of the first. */
+function Folded({ tables }: { tables: TableData[] }) {
+  const alike = (under?: string) => tables.filter((table) => under && table.under === under);
+  return <>{tables.map((table) => {
+    const group = alike(table.under);
+    if (group.length < 2) return <TableCard table={table} whole={!narrow(table, 1)} />;
+    return group[0] === table && <Folder under={table.under!} tables={group} />;
+  })}</>;
+}
+
 /** Tables as cards, those that are folded next to each other; below the first bars is what they mean. */
 function Tables({ tables, hint = "" }: { tables: TableData[]; hint?: string }) {
   const first = tables.find(explained);
   const card = (table: TableData, i: number) => <TableCard table={table} whole={!narrow(table, i)} hint={table === first ? hint : ""} />;
   const begins = tables.flatMap(({ folded }, i) => (i === 0 || folded !== tables[i - 1].folded ? [i] : []));
-  return <>{begins.map((from, at) => <div class={tables[from].folded ? "cards folds" : "cards"}>{tables.slice(from, begins[at + 1]).map((table, i) => card(table, from + i))}</div>)}</>;
+  return <>{begins.map((from, at) => <div class={tables[from].folded ? "cards folds" : "cards"}>{tables[from].folded ? <Folded tables={tables.slice(from, begins[at + 1])} /> : tables.slice(from, begins[at + 1]).map((table, i) => card(table, from + i))}</div>)}</>;
 }
 
 /** What the bars of tables mean. */

@@ -463,8 +463,8 @@ class Chart {
     plot.addEventListener("click", ({ clientX }) => Math.abs(clientX - begun) < CLICK && state.at !== null && link.tell(state.at));
     plot.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === "Enter") return link.tell(state.at ?? state.whole[1]);
       const places = placesOf(this.shown);
+      if (event.key === "Enter") return link.tell(state.at ?? places.at(-1) ?? state.whole[1]);
       const here = nearest(places, state.at ?? state.whole[1]), far = Math.max(Math.round(places.length / 20), 1);
       const moves: Record<string, number> = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, PageUp: here + far, PageDown: here - far, Home: 0, End: places.length - 1 };
       const zooms: Record<string, number> = { "+": 0.5, "=": 0.5, "-": 2, Escape: 0 };

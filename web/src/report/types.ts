@@ -32,6 +32,8 @@ export interface TableData {
   reference: number | null;
   baselines: number[];
   folded: boolean;
+  /** A heading, under which folded tables are folded together. */
+  under?: string;
   /** A sentence below the caption. */
   note: string;
   /** A command for each row, below its last cell; "": none. */

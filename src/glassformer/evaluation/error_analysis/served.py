@@ -109,7 +109,7 @@ def write_with_explorer(
 ) -> list[str]:
     """Write a page at once; then an explorer page for each of the worst rows, and the links to those that are there.
 
-    Who interrupts it has the page, with links to the explorer's pages that were written until then.
+    Who interrupts it has the page, with links to the explorer's pages that were written until then, and how many.
 
     Args:
         look: how many rows
@@ -122,9 +122,13 @@ def write_with_explorer(
     try:
         for index, page in _explorer_pages(split, look, path, progress):
             written[index] = page
-    finally:
-        if written:
-            write_page(path, report_page(*reports(written)))
+    except BaseException:  # Ctrl-C too
+        pages = f"{len(written)} of its {min(look, len(split.records))} worst rows have a page of the explorer"
+        split.report.notes.append(f"this page was interrupted: {pages}; the same command writes all")
+        write_page(path, report_page(*reports(written)))
+        raise
+    if written:
+        write_page(path, report_page(*reports(written)))
     return sorted(written.values())
 
 
