@@ -10,20 +10,8 @@ import typer
 
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import Json, RunFolder, Without, as_typed, command
-from glassformer.cli.screen import (
-    UNSAVED,
-    note,
-    notes,
-    pages_stopped,
-    progress_of,
-    say,
-    say_saved,
-    saying_where_stopped,
-    show,
-    show_next,
-    show_tables,
-    visible,
-)
+from glassformer.cli.screen import note, notes, progress_of, say, say_saved, show, show_next, show_tables, visible
+from glassformer.cli.stopped import UNSAVED, pages_stopped, saying_where_stopped
 from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, RowOptions
 from glassformer.explorer.options import Serving

@@ -16,17 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Only, command
-from glassformer.cli.screen import (
-    UNSAVED,
-    first_words,
-    notes,
-    save_page,
-    say,
-    saying_where_stopped,
-    show,
-    show_next,
-    visible,
-)
+from glassformer.cli.screen import first_words, notes, save_page, say, show, show_next, visible
+from glassformer.cli.stopped import SEEDS_STOPPED, UNSAVED, saying_where_stopped
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
@@ -38,11 +29,6 @@ from glassformer.runs.folder import check_run, seed_folders
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import Evaluation
-
-SEEDS_STOPPED = (
-    "stopped: seeds that were evaluated are saved; the same command goes on with the others, and with --data or "
-    "--limit begins with the first"
-)
 
 
 @command

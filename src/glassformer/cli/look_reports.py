@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.look_page import wait_until_stopped
 from glassformer.cli.options import in_options
-from glassformer.cli.screen import (
-    note,
-    notes,
-    pages_stopped,
-    print_json,
-    progress_of,
-    say,
-    say_saved,
-    saying_where_stopped,
-)
+from glassformer.cli.screen import note, notes, print_json, progress_of, say, say_saved
+from glassformer.cli.stopped import pages_stopped, saying_where_stopped
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer.options import LookOptions
 from glassformer.files import as_path

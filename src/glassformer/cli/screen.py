@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import signal
 import sys
 import textwrap
 import warnings
@@ -36,12 +35,6 @@ FOLDED_WIDTH = 20
 """Characters to which other columns of texts are folded first: lines of three or four words can still be read."""
 MIN_WHISKER, MAX_WHISKER = 9, 41
 """Characters of a drawn interval."""
-CONTINUED = "stopped; the same command continues"
-UNSAVED = (
-    "stopped while evaluating: this command has saved nothing, and what was saved before is as it was; the same "
-    "command begins again"
-)
-"""Sentences of what is stopped."""
 EXAMPLE_CHARACTERS = 100
 """Of an example on a command line: most sentences are whole, and a long text ends at a word."""
 
@@ -81,14 +74,6 @@ def say_saved(page: Path, pages: Sequence[str], *, err: bool = False) -> None:
         folder = Path(pages[0]).parent
         links = f"; its links open {counted(len(pages), 'page')} in {folder}/: keep that folder next to it"
     say(f"saved in {page}{links}", err=err)
-
-
-def pages_stopped(page: Path) -> str:
-    """What is left where the explorer's pages of a page's rows are stopped."""
-    return (
-        f"stopped: {page} is saved, with links to those explorer's pages of its worst rows that were written; the same "
-        "command writes all"
-    )
 
 
 def save_page(html: Path | None, report: Display, json: bool = False) -> None:
@@ -132,17 +117,6 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show_once
         yield
-
-
-@contextmanager
-def saying_where_stopped(sentence: str) -> Iterator[None]:
-    """Say what was stopped, what is left of it and which command goes on, where Ctrl-C or SIGTERM stops the block."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit) as end:
-        if isinstance(end, KeyboardInterrupt) or end.code == 128 + signal.SIGTERM:
-            say(sentence, err=True)
-        raise
 
 
 @contextmanager

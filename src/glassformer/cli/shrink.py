@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.options import IsModel, Json, Quiet, command
-from glassformer.cli.screen import CONTINUED, notes, say, saying_where_stopped, show
+from glassformer.cli.screen import notes, say, show
+from glassformer.cli.stopped import CONTINUED, saying_where_stopped
 from glassformer.cli.study import progress_on_screen
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import GateError

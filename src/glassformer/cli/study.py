@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import IsConfig, Json, Quiet, command
-from glassformer.cli.screen import CONTINUED, notes, say, saying_where_stopped, show
+from glassformer.cli.screen import notes, say, show
+from glassformer.cli.stopped import CONTINUED, saying_where_stopped
 from glassformer.progress import progress_bar, spinner
 from glassformer.studies.options import StudyOptions
 
