@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import glassformer
-from glassformer.reports.page import made_by, report_page
+from glassformer.reports.page import made_by, packed, packed_program, report_files, report_page
 from glassformer.retrieval.answer import ask
 from glassformer.retrieval.indexing import index_folder
 from glassformer.retrieval.opening import open_store
@@ -97,6 +97,7 @@ def test_an_answer_that_one_can_see_through(
     assert page.locator(".ask-text mark[data-bar]").count() > 0
     one.wait_for_colours(".ask-tokens canvas", 8)
     check(page, "answer"), fits(page, "answer")
+    assert not [url for url in one.requested_urls if not url.startswith((served.address, "data:", "blob:"))]
 
 
 def test_the_keyboard_goes_through_the_passages(tab: Callable[..., Tab], served: DocumentsPage) -> None:
@@ -190,11 +191,15 @@ def test_the_page_of_one_answer_marks_words(
     answer = ask(f"evil {EVIL} ship", retriever, AskOptions(top=3), reader=reader)
     path = tmp_path / "answer.html"
     path.write_text(report_page(answer))
-    page = tab().goto(path)
+    style, program = report_files([answer])
+    assert len(packed(style)) + len(packed_program(program)) <= 20_000, "of a file, beside its answer"
+    one = tab()
+    page = one.goto(path)
     assert {"Evil", "ship"} <= set(page.locator("mark").all_inner_texts())
     assert page.locator("mark", has_text="Evil").first.get_attribute("title").startswith("evil: ")
     assert page.get_by_text("where the answer begins and ends").count() == 1
     check(page, "answer"), fits(page, "answer")
+    assert not [url for url in one.requested_urls if not url.startswith(("file:", "data:", "blob:"))]
 
 
 def test_an_address_without_its_key_says_so(tab: Callable[..., Tab], served: DocumentsPage) -> None:

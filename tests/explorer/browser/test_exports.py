@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from glassformer.data.report import inspect_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.bench import EncodingBench, PrecisionRow
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
+from glassformer.evaluation.compare.seeds import summarise_seeds
 from glassformer.evaluation.error_analysis.page import EvaluatedRows
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Display
+from glassformer.reports.table import Table
 from glassformer.runs.curves import TrainingCurves
 from glassformer.runs.history import read_run
 from glassformer.runs.run_list import RunList
@@ -31,7 +33,7 @@ from glassformer.studies.report import ReportOptions
 from glassformer.studies.study import Study
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.training.trials import SearchResult, Trial
-from tests.evaluation import judged_run
+from tests.evaluation import judged_run, made
 from tests.explorer.browser.tab import Tab
 from tests.explorer.browser.test_pictures import light_and_readable
 from tests.runs.run_folders import make_run
@@ -120,10 +122,30 @@ def transcript(folder: Path) -> list[Display]:
     return [Transcription(segments[0].text + segments[1].text, segments, 11.0, "en", 0.98)]
 
 
+def seeds(folder: Path) -> list[Display]:
+    pytest.importorskip("scipy", reason="needs scipy: pip install 'glassformer[evaluate]'")
+    for seed, right in enumerate((15, 16, 18)):
+        made.make_run(folder / f"seed-{seed}", [i < right for i in range(20)], seed=seed, seconds=60.0 + seed)
+    return [summarise_seeds(folder)]
+
+
+def few_labels(folder: Path) -> list[Display]:
+    """A study that says who wins at how many labels, and what was done in each cell."""
+
+    def evaluate(cell: Cell) -> CellResult:
+        rounds = Table(["round", "texts", "share"], [["1", "8", "0.25"], ["2", "1,240", "41%"]], "Self-training")
+        return replace(score(cell), tables=[rounds])
+
+    factors: dict[str, Any] = {"method": ["prompt", "knn"], "labels": [8, 16]}
+    options = ReportOptions(cost="seconds", winners=True)
+    return [Study(factors, evaluate, folder, seeds=[0, 1], options=options, settings={"rows": 50}).run()]
+
+
 PAGES: dict[str, Pages] = {
     each.__name__: each
     for each in (
-        study, ablation, comparison, search, data_report, bench, curves, runs, errors, evaluation, transcript
+        study, ablation, comparison, search, data_report, bench, curves, runs, errors, evaluation, transcript, seeds,
+        few_labels,
     )
 }  # fmt: skip
 
@@ -139,9 +161,11 @@ SHOWN = """card => {
   }
   const rows = [...card.querySelectorAll("tbody tr")].map((row) =>
     [...row.querySelectorAll("th, td:not(.pick)")].map((cell) => cell.innerText));
-  return { texts, rows, isTable: card.matches("section.card") };
+  const cells = [...card.querySelectorAll("g[data-cell] > text")].map((text) =>
+    [...text.parentNode.dataset.cell.split(",").map(Number), text.textContent]);
+  return { texts, rows, cells, isTable: card.matches("section.card") };
 }"""
-"""Of a card: the texts that are on screen, and the cells of its table."""
+"""Of a card: the texts that are on screen, the cells of its table, and those of its matrix with their places."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +229,8 @@ def test_each_card_is_saved_as_it_is_shown(tab: Tabs, tmp_path: Path, kind: str)
     write_page(tmp_path / "page.html", report_page(*PAGES[kind](tmp_path / "made")))
     one = tab(accept_downloads=True, color_scheme="dark")
     saved = cards(one.goto(tmp_path / "page.html"))
-    assert saved
+    assert saved and (kind != "errors" or any(card.shown["cells"] for card in saved))
+    assert kind != "curves" or any(card.shown["rows"] and not card.shown["isTable"] for card in saved)
     for card in saved:
         where = f"{kind}: {card.title}"
         light_and_readable(where, card.svg, card.png)
@@ -223,4 +248,9 @@ def test_each_card_is_saved_as_it_is_shown(tab: Tabs, tmp_path: Path, kind: str)
             assert len(rows) == len(card.shown["rows"]), f"{where}: rows of the file"
             for shown, row in zip_longest(card.shown["rows"], rows):
                 assert same_values(shown, row), f"{where}: shown {shown}, saved {row}"
+        else:  # the table of a chart's values has some of the points of its lines
+            for shown in card.shown["rows"]:
+                assert any(same_values(shown, row) for row in rows), f"{where}: shown {shown}, not saved"
+        for row, column, text in card.shown["cells"]:
+            assert number(text or "0") == number(rows[row][column + 1]), f"{where}: the cell {row}, {column}"
     assert not [url for url in one.requested_urls if not url.startswith(("file:", "data:", "blob:"))]
