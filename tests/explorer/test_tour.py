@@ -13,8 +13,10 @@ from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.describe import ModelFacts, model_facts
 from glassformer.explorer.lesson import Lesson
+from glassformer.explorer.model_words import MOST_LEVELS, Item, between_turns
 from glassformer.explorer.tour import Run, TourStep, tell, without
 from glassformer.files.schema import parse
+from glassformer.inspect.numbers import level_names
 from glassformer.inspect.opening import findings
 from glassformer.inspect.session import Session
 from tests.inspect.passes import session_of
@@ -139,3 +141,17 @@ def test_a_part_left_out_changes_the_vector_and_the_prediction() -> None:
         without(session, components=["blocks.0.attn.z[99]"], stream="text", token=3)
     with pytest.raises(DataError, match="there is no token 99"):
         without(session, components=["blocks.0.attn.z"], stream="text", token=99)
+
+
+def test_of_many_levels_the_first_the_last_and_the_turns_are_listed() -> None:
+    values = [1.0, -0.1, *[-0.12 + 0.001 * i for i in range(20)], 0.5, 0.51, 0.4]
+    items: list[Item] = [(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(level_names(25), values, strict=True)]
+    assert len(items) > MOST_LEVELS
+    assert [(name, words) for name, words, _ in between_turns(items, values)] == [
+        ("embedding", "1.000"),
+        ("layer 0", "-0.100"),
+        ("layer 1 to 20", "-0.120 to -0.101"),
+        ("layer 21", "0.500"),
+        ("layer 22", "0.510"),
+        ("layer 23", "0.400"),
+    ]

@@ -170,7 +170,9 @@ def test_what_gave_next_to_nothing_is_not_told_as_most() -> None:
     still = Session(session.network, reading_of("bert"))
     found = route(still, token=4)
     assert float(found.tokens.abs().max()) == 0
-    assert found.finding.endswith("; what its heads read in other tokens gave less than 1%.")
+    assert found.finding.endswith("; its heads gave it nothing.")
+    few = replace(found, tokens=found.tokens + 0.001)
+    assert few.finding.endswith("; what its heads read in other tokens gave less than 1%.")
     assert "gave most" in route(session_of("bert"), token=4).finding
     small = replace(found, shares=torch.tensor([[-0.001, 0.004, 0.997]]), parts=[BEFORE, "head 0", "biases"])
     assert "next to nothing of it was there before, all of it is from the biases" in small.finding

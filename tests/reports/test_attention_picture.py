@@ -29,6 +29,13 @@ def test_a_line_for_each_share_that_is_seen() -> None:
     assert one.count("<path ") == 2 and "z  50%" in one and "head" not in one
 
 
+def test_the_link_that_a_sentence_names_stands_out() -> None:
+    shares = {"": [[0.5, 0.5], [0.1, 0.9]]}
+    drawn = lines(["a", "b"], ["c", "d"], shares, strong=(0, 1), link=True).svg()
+    widths = [float(width) for width in re.findall(r'<path[^>]*stroke-width="([\d.]+)"', drawn)]
+    assert len(widths) == 4 and widths[1] == max(widths) > 2 * sorted(widths)[-2]
+
+
 def test_many_heads_have_their_names_below_each_other() -> None:
     drawing = lines(["a"], ["b"], {f"head {i}": [[1.0]] for i in range(12)})
     rows = {float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>head', drawing.svg())}

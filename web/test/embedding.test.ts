@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hexbins, inside, nearestPoint, normalised, towards } from "../src/core/embedding";
+import { type EmbeddingDescription, hexbins, inside, nearestPoint, normalised, pointName, towards } from "../src/core/embedding";
 import { formatEmbedding, initialEmbedding, readEmbedding } from "../src/core/embedding-state";
 
 const places = (...points: [number, number][]) => Float32Array.from(points.flat());
@@ -9,6 +9,14 @@ const cross = places([0, 0], [1, 0], [0, 1], [-1, 0], [0, -1], [3, 0.2]);
 test("places fill the square from −1 to 1 on their wider side, about their middle", () => {
   assert.deepEqual([...normalised(places([2, 1], [6, 3]))], [-1, -0.5, 1, 0.5]);
   assert.deepEqual([...normalised(places([5, 5], [5, 5]))], [0, 0, 0, 0]);
+});
+
+test("a point is named as a reader would: by its token, its sentence, its number", () => {
+  const named = (kind: string, ...keys: string[]) => pointName({ kind, keys, texts: ["The capital of France"], spans: [[15, 21]] } as unknown as EmbeddingDescription, 0);
+  assert.equal(named("tokens", "0:3"), "“France”, token 3");
+  assert.equal(named("tokens", "0:3", "1:0"), "“France”, token 3 of text 1");
+  assert.equal(named("words", "4:7"), "sentence 4, token 7");
+  assert.equal(named("texts", "12"), "point 12");
 });
 
 test("the point next to a place, within reach", () => {

@@ -24,6 +24,7 @@ from glassformer.core.attention import MultiHeadAttention
 from glassformer.core.quantised import count_weights
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer import model_words
+from glassformer.explorer.model_words import Item
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
 from glassformer.inspect.numbers import level_names
@@ -38,8 +39,6 @@ from glassformer.reports.table import percent
 
 SHOWN, MOST_TOKENS = 6, 24
 """Numbers of a vector, or rows of a list, that are shown; tokens that are."""
-Item = tuple[str, str, float | None]
-"""A name, what stands next to it, and a share from 0 to 1 that is drawn as a bar."""
 Value = str | int | float
 Compare = Callable[[str, str], SimilarityMap]
 
@@ -560,7 +559,8 @@ class PassFacts:
     def _by_layer(self, first: Sequence[Tensor] | Tensor, second: Sequence[Tensor] | Tensor) -> list[Item]:
         names = level_names(len(first))
         cosines = [_cosine(a, b) for a, b in zip(first, second, strict=True)]
-        return [(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(names, cosines, strict=True)]
+        items: list[Item] = [(name, f"{x:.3f}", max(0.0, x)) for name, x in zip(names, cosines, strict=True)]
+        return model_words.between_turns(items, cosines)
 
     # ------------------------------------------------------------------------------------- what they are made of
 

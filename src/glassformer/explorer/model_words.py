@@ -9,6 +9,7 @@ to_score        Times 0.125, plus -1.3 for the distance of the two, that is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from torch import nn
 
@@ -18,6 +19,11 @@ from glassformer.core.embeddings import LearnedPositions
 from glassformer.inspect.lookup import input_embedding
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
+
+Item = tuple[str, str, float | None]
+"""What a step lists: a name, what stands next to it, and a share from 0 to 1, or None."""
+MOST_LEVELS, JUMPS = 13, 2
+"""Levels that are listed one by one; and of more those that are, where their values jump."""
 
 
 def kinds_of(tokens: Sequence[Token]) -> str:
@@ -87,3 +93,20 @@ ALIKE = ((0.8, "nearly the same"), (0.5, "closely related"), (0.25, "somewhat re
 def alike(cosine: float) -> str:
     """What a cosine of two texts says."""
     return next(words for least, words in ALIKE if cosine >= least)
+
+
+def between_turns(items: Sequence[Item], values: Sequence[float]) -> list[Item]:
+    """Of many levels the first, the last, and where their values jump most; of those between, from where to where."""
+    if len(items) <= MOST_LEVELS:
+        return list(items)
+    jumps = sorted(range(1, len(values)), key=lambda at: -abs(values[at] - values[at - 1]))[:JUMPS]
+    shown: list[Item] = [items[0]]
+    for before, at in pairwise(sorted({0, *jumps, len(values) - 1})):
+        between = values[before + 1 : at]
+        if len(between) > 1:
+            name = f"{items[before + 1][0]} to {items[at - 1][0].rpartition(' ')[2]}"
+            shown.append((name, f"{min(between):.3f} to {max(between):.3f}", max(0.0, *between)))
+        else:
+            shown += items[before + 1 : at]
+        shown.append(items[at])
+    return shown

@@ -218,6 +218,7 @@ def _card_lines(
         {"": probs[left][:, right].tolist()},
         pale=(pale, to_pale),
         strong=(strong, to_strong),
+        link=None not in (strong, to_strong),
         named=False,
         room=(MARGIN, MARGIN),
         box=box,

@@ -21,9 +21,10 @@ import torch
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts, views_of
-from glassformer.explorer.facts import Compare, Item, OpeningLink, PassFacts, Value, filled, opening_link
+from glassformer.explorer.facts import Compare, OpeningLink, PassFacts, Value, filled, opening_link
 from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, read_lesson
 from glassformer.explorer.lesson_options import check_option
+from glassformer.explorer.model_words import Item
 from glassformer.files import safe_repr
 from glassformer.inspect.answer import answer
 from glassformer.inspect.patching.effects import PatchOptions

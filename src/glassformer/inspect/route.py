@@ -84,11 +84,13 @@ class TokenRoute(Report, kind="token-route", keys=ROUTE_KEYS):
         read = self.tokens[layer].clone()
         if len(read) > 1:
             read[self.token] = -torch.inf
-            other = int(read.argmax())
+            other, brought = int(read.argmax()), bool(self.tokens[layer].any())
             words += (
                 f"; of the other tokens “{readable(self.names[other])}” gave most, {_share(read[other])}"
                 if read[other] >= LITTLE
                 else "; what its heads read in other tokens gave less than 1%"
+                if brought
+                else "; its heads gave it nothing"
             )
         return f"{words}."
 

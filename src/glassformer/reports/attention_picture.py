@@ -43,6 +43,7 @@ def lines(
     pale: tuple[Collection[int], Collection[int]] = ((), ()),
     strong: tuple[int | None, int | None] = (None, None),
     named: bool = True,
+    link: bool = False,
     least: float = 0,
     room: tuple[float, float] = (48, 46),
     box: tuple[float, float] | None = None,
@@ -54,6 +55,7 @@ def lines(
         one: the token alone whose lines are drawn; None = all
         pale: tokens in grey, on the left and on the right
         strong: the token that is bold on each side
+        link: the line between the two bold tokens stands out, the others are pale
         named: "from" and "to" stand above the tokens, and the names of the heads below
         least: the smallest width
         room: that is left free above and below the tokens
@@ -75,7 +77,10 @@ def lines(
             for j, share in enumerate(weights):
                 if share >= FAINT and one in (None, i):
                     ends, colour = (edge, shift + row * i, edge + gap, shift + row * j), COLOURS[lane % len(COLOURS)]
-                    drawing.curve(*ends, colour, width=0.7 + 3.3 * share, opacity=0.1 + 0.9 * share**0.75)
+                    width, opacity = 0.7 + 3.3 * share, 0.1 + 0.9 * share**0.75
+                    if link:
+                        width, opacity = (4.0, 1.0) if (i, j) == strong else (width / 2, opacity / 3)
+                    drawing.curve(*ends, colour, width=width, opacity=opacity)
     for side, (names, x, anchor) in enumerate(zip(sides, (edge - 8, edge + gap + 8), ("end", "start"), strict=True)):
         for i, name in enumerate(names):
             if side and one is not None and len(shares) == 1 and rows[one][i] >= FAINT:

@@ -125,6 +125,15 @@ export function normalised(places: Places): Places {
   return result;
 }
 
+/** Which point it is, in the words of a reader: a token of a text, an occurrence in a sentence. */
+export function pointName({ kind, keys, texts, spans }: EmbeddingDescription, point: number): string {
+  const [text, token] = keys[point].split(":");
+  if (kind === "words") return `sentence ${text}, token ${token}`;
+  if (kind !== "tokens") return `point ${text}`;
+  const several = keys.some((key) => !key.startsWith("0:"));
+  return `“${texts[point].slice(...spans![point])}”, token ${token}${several ? ` of text ${Number(text) + 1}` : ""}`;
+}
+
 /** The point next to a place, within a distance; −1 where there is none. */
 export function nearestPoint(places: Places, x: number, y: number, within: number): number {
   let [best, least] = [-1, within * within];

@@ -1,7 +1,7 @@
 /** State of the embeddings view: the map, the places on screen, what is pinned and selected; projections under way. */
 
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { type Classes, type EmbeddingMap, type EmbeddingSource, normalised, type Places } from "../../core/embedding";
+import { type Classes, type EmbeddingMap, type EmbeddingSource, normalised, pointName, type Places } from "../../core/embedding";
 import { type EmbeddingState, METHOD_NAMES } from "../../core/embedding-state";
 import { mapOf } from "../../core/url-state";
 import type { Progress, ViewProps } from "../../core/types";
@@ -103,6 +103,7 @@ export class EmbeddingController {
     const map = this.map.peek()!;
     const { names, of } = this.classes.peek();
     const group = this.by.peek() === "none" ? "" : `, ${names[of[point]]}`;
+    if (map.kind === "tokens") return `${pointName(map, point)}: ${map.texts[point]}`;
     return `point ${point} of ${map.points}${group}: ${map.texts[point]}`;
   }
 

@@ -3,6 +3,7 @@
 import { useComputed } from "@preact/signals";
 import { download } from "../../core/browser";
 import { csv } from "../../core/csv";
+import { pointName } from "../../core/embedding";
 import { number, plural } from "../../core/format";
 import type { State } from "../../core/types";
 import type { EmbeddingController } from "./controller";
@@ -29,7 +30,7 @@ export function Details({ controller, look }: { controller: EmbeddingController;
       )}
       {list && list.list.length > 0 && (
         <section aria-label="Nearest neighbours">
-          <h3>Nearest to {controller.map.value!.keys[pinned!]}, by cosine similarity</h3>
+          <h3>Nearest to {pointName(controller.map.value!, pinned!)}, by cosine similarity</h3>
           <ol class="map-near">
             {list.list.map(([other, cosine]) => (
               <li key={other}>
@@ -52,7 +53,7 @@ function Point({ controller, point }: { controller: EmbeddingController; point: 
   const classes = Object.entries(map.classes).map(([name, { names, of }]) => `${name}: ${names[of[point]]}`);
   return (
     <div class="map-point">
-      <p class="hint">{[map.kind === "words" ? `sentence ${map.keys[point].replace(":", ", token ")}` : `point ${map.keys[point]}`, ...classes].join(" · ")}</p>
+      <p class="hint">{[pointName(map, point), ...(map.kind === "tokens" ? [] : classes)].join(" · ")}</p>
       <p class="map-text"><Text controller={controller} point={point} /></p>
     </div>
   );

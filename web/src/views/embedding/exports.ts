@@ -7,7 +7,7 @@ import { headColour } from "../../core/palette";
 import type { Exports } from "../../core/types";
 import type { EmbeddingController } from "./controller";
 import { corners } from "./points";
-import { sizeOf } from "./stage";
+import { nameOf, sizeOf } from "./stage";
 
 const SIDE = 900;
 
@@ -53,10 +53,10 @@ function mark(group: number, r: number): string {
 
 /** The map as it is on screen: its title, the points, of few their names, and the classes with their colours. */
 export function figureOf(controller: EmbeddingController, title: string): Figure {
-  const map = controller.map.peek()!, places = controller.places.peek()!, { names, of } = controller.classes.peek(), hidden = controller.hidden.peek();
+  const places = controller.places.peek()!, { names, of } = controller.classes.peek(), hidden = controller.hidden.peek();
   const r = sizeOf(of.length) / 2, lines = inLines(title, SIDE - 2 * ROOM), top = ROOM + lines.length * LINE, shapes: Figure["shapes"] = [];
   lines.forEach((text, at) => shapes.push({ kind: "text", x: ROOM, y: ROOM / 2 + 10 + at * LINE, text, colour: INK, strong: true }));
-  const points = of.flatMap((group, i) => (hidden.has(group) ? [] : [{ group, text: map.kind === "tokens" ? map.texts[i].slice(...map.spans![i]) : map.texts[i], x: SIDE / 2 + places[2 * i] * (PLOT / 2 - ROOM), y: top + PLOT / 2 - places[2 * i + 1] * (PLOT / 2 - ROOM) }]));
+  const points = of.flatMap((group, i) => (hidden.has(group) ? [] : [{ group, text: nameOf(controller, i), x: SIDE / 2 + places[2 * i] * (PLOT / 2 - ROOM), y: top + PLOT / 2 - places[2 * i + 1] * (PLOT / 2 - ROOM) }]));
   for (const { group, x, y } of points) shapes.push({ kind: "path", d: mark(group, r), x, y, colour: headColour(group, false), filled: true });
   const named = points.length > NAMED ? [] : points, taken = named.map(({ x, y }): [x: number, y: number, width: number] => [x - r, y, 2 * r]);
   for (const { text, x, y } of named) {
