@@ -4,7 +4,7 @@
     body    script class="frame" data-key="overview/self/0"    base64(deflate(frame)) …
             script id="session"                                base64(deflate(JSON))
             script id="trace"                                  a generation trace, where the page holds one
-    script id="written"                                the pass over what it wrote, whose frames begin with written/
+            script id="written"                                the pass over what it wrote; its frames: written/…
             script    the program, found by its hash in the policy: the page, and the views that this file shows
 
 Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed

@@ -22,6 +22,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from glassformer.files import counted
 from glassformer.inspect.attribution.target import Target
 from glassformer.inspect.tokens import Token, readable
 from glassformer.reports.report import Report
@@ -169,7 +170,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         if self.method == SHAPLEY:
             words = (
                 f"Shapley values: {self.subsets} texts, with each token there or {self.baseline}; they add up to the "
-                f"change {change}. Integrated gradients would have missed it"
+                f"change {change}, of which {counted(self.steps, 'gradient')} missed more than 1%"
             )
         else:
             words = (
