@@ -134,7 +134,7 @@ def test_the_file_holds_the_sweep_and_its_heads(tab: Tabs, play: Look, tmp_path:
     one.page.locator(".head-off button").first.click()
     one.page.wait_for_selector(".head-ablation .changes")
     one.goto(tmp_path / "page.html", view="patch", **{"p.kind": "residual"})
-    assert "no model to compute it" in one.page.get_by_role("alert").inner_text()
+    assert "does not hold what each part does to the prediction" in one.page.get_by_role("alert").inner_text()
 
 
 def test_it_is_saved_as_a_table(tab: Tabs, play: Look) -> None:
