@@ -420,8 +420,8 @@ class PassFacts:
     def followed_instead(self) -> str:
         """a sentence on why another token than that of the answer was followed, where one was"""
         at = self._answer_at
-        own = self._session.network.head_stream()
-        if at is None or at == self.query_at or not (self._about.queries == self._about.keys == own):
+        stream = self._session.network.head_stream()
+        if at is None or at == self.query_at or not (self._about.queries == self._about.keys == stream):
             return ""
         own = self._queries[at].text
         return f" “{self.query}” was followed here, since no head links “{own}” to another word as clearly."

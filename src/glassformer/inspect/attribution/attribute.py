@@ -29,6 +29,7 @@ from glassformer.inspect.attribution.attribution import (
     Attribution,
     Part,
     PartKind,
+    completeness_gap,
     token_shares,
 )
 from glassformer.inspect.attribution.shapley import MAX_TOKENS, places_that_differ, shapley_values, subset_of
@@ -97,7 +98,9 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
         products = {s: (here.taps[tap] * here.gradients[tap])[0].sum(-1).float() for s, tap in inputs.items()}
         path = _Path(session, score, flow, inputs, options.get("baseline"))
         shares, used = ({}, 0) if steps == 0 else path.integrate(aim.score, steps, progress)
-        exact = steps is None and bool(path.subsets) and path.gap(shares, aim.score) > MAX_GAP
+        exact = (
+            steps is None and bool(path.subsets) and completeness_gap(shares, aim.score - path.score_there) > MAX_GAP
+        )
         if exact:
             shares = path.shapley(aim.score, progress)
     return Attribution(
@@ -253,11 +256,6 @@ class _Path:
         """Texts that have some of the tokens and lack the others; 0 = too many, or more than tokens is replaced."""
         only_tokens = self.places and all(getattr(self.batch, name) is None for name in FEATURES)
         return 2 ** len(self.places) if only_tokens and len(self.places) <= MAX_TOKENS else 0
-
-    def gap(self, shares: dict[str, Tensor], end: float) -> float:
-        """By how much shares miss the change of the score, as a share of it."""
-        change = end - self.score_there
-        return abs(float(sum(x.double().sum() for x in shares.values())) - change) / max(abs(change), 1e-12)
 
     def shapley(self, end: float, progress: Progress) -> dict[str, Tensor]:
         """Shapley values of each token by stream.

@@ -110,9 +110,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     @property
     def gap(self) -> float:
         """Completeness gap of the shares: |sum - change of the logit|, as a share of that change."""
-        change = self.target.score - self.baseline_score
-        total = float(sum(x.double().sum() for x in self.shares.values()))
-        return abs(total - change) / max(abs(change), 1e-12)
+        return completeness_gap(self.shares, self.target.score - self.baseline_score)
 
     @property
     def rough(self) -> bool:
@@ -237,6 +235,12 @@ def _words(tokens: Sequence[Token], values: Sequence[float]) -> list[tuple[str, 
         else:
             words.append((token.text, value))
     return words
+
+
+def completeness_gap(shares: dict[str, Tensor], change: float) -> float:
+    """By how much the shares of all tokens miss a change of the score, as a share of that change."""
+    total = float(sum(x.double().sum() for x in shares.values()))
+    return abs(total - change) / max(abs(change), 1e-12)
 
 
 def token_shares(probs: Tensor, values: Tensor, gradient: Tensor) -> Tensor:
