@@ -295,10 +295,21 @@ class StandalonePage:
         if self.corpus is not None:
             yield from _map_parts("embedding", self.corpus, {**projections_in(self.readings), **self.projections})
             return
-        for stream in dict.fromkeys(attention_map.queries for attention_map in self.session.maps.values()):
-            if len(self.session.streams[stream]) <= MAX_MAPPED_TOKENS:
-                projections = projections_in(self.readings, stream)
-                yield from _map_parts(f"embedding/{stream}", session_map(self.session, stream), projections)
+        for stream in self._mapped():
+            projections = projections_in(self.readings, stream)
+            yield from _map_parts(f"embedding/{stream}", session_map(self.session, stream), projections)
+
+    def _mapped(self) -> list[str]:
+        """The streams that are short enough for a map of their tokens."""
+        streams = dict.fromkeys(attention_map.queries for attention_map in self.session.maps.values())
+        return [stream for stream in streams if len(self.session.streams[stream]) <= MAX_MAPPED_TOKENS]
+
+    def _absent(self, readings: Sequence[Reading], mapped: Sequence[str]) -> list[str]:
+        """The tabs of which the page holds nothing: they say so, and which command shows it."""
+        holds = {*VIEWS_OF_LAYERS, "sound", *(OF_A_TAB.get(reading.view, reading.view) for reading in readings)}
+        holds |= {"embedding"} if mapped or self.corpus is not None else set()
+        holds |= {"generate"} if self.generated is not None else set()
+        return [tab for tab in self.tabs if tab not in holds]
 
     def _of_written(self) -> Iterator[str]:
         """The pass over what was written: its attention alone, in what is left of the size limit."""
@@ -310,13 +321,14 @@ class StandalonePage:
         yield from held.parts()
         about = describe(session, self.facts, self.texts, self.written.id, shown=self.tabs)
         more = {"exact_layers": held.exact_layers, "command": self._command(), "generated": stored.location(node)}
-        yield json_block("written", {**about, **more, "readings": []})
+        yield json_block("written", {**about, **more, "readings": [], "absent": self._absent([], ())})
 
     def _description(self) -> dict[str, Any]:
         description = dict(self._about)
         description["exact_layers"] = self.exact_layers
         description["command"] = self._command()
         description["readings"] = [reading.entry() for reading in self._views]
+        description["absent"] = self._absent(self._views, self._mapped())
         if self.start:
             description["start"] = self.start
         return description

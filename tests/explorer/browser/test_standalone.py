@@ -235,3 +235,29 @@ def test_a_view_alone_is_a_small_file_that_says_what_it_leaves_out(tab: Tabs, st
     page.get_by_role("button", name="open", exact=True).click()
     assert "A page of all views: glassformer look" in alone.wait_for_banner("does not show the view head")
     assert alone.state["view"] == "attribution"
+
+
+def test_tabs_of_which_it_holds_nothing_are_marked_and_say_how_to_see_them(
+    offline: Tab, story: Look, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    story.save(path)
+    page = offline.open(path, view="generate")
+    page.locator(".found > p").wait_for()
+    absent = page.locator("[role=tab][title*='Not in this saved page']")
+    marked = set(absent.evaluate_all("tabs => tabs.map((tab) => tab.id.replace('tab-', ''))"))
+    assert {"difference", "quantisation"} <= marked and not marked & {*VIEWS, "generate", "embedding", "lens", "masks"}
+    assert absent.first.get_attribute("aria-disabled") is None, "it opens"
+    for name in sorted(marked):
+        page.locator(f"#tab-{name}").click()
+        page.wait_for_selector(f"#tab-{name}[aria-selected=true]")
+        page.locator("#view").get_by_text("glassformer look").first.wait_for()
+    held = page.locator("[role=tab]:not([data-absent])").evaluate_all("tabs => tabs.map((tab) => tab.id)")
+    for name in held:
+        page.locator(f"#{name}").click()
+        page.wait_for_selector(f"#{name}[aria-selected=true]")
+        assert page.locator("#view [role=alert]").count() == 0, name
+    page.locator("#tab-attribution").click()
+    field = page.get_by_label("rather than")
+    assert field.get_attribute("readonly") is not None
+    assert field.evaluate("input => getComputedStyle(input).backgroundColor") == "rgba(0, 0, 0, 0)", "none to fill"

@@ -162,6 +162,8 @@ export interface Session {
   exact_layers?: Record<string, number[]>;
   /** In a standalone page: the views that took time and that it holds. */
   readings?: StoredReading[];
+  /** In a standalone page: the views of which it holds nothing. */
+  absent?: ViewName[];
   /** In a standalone page: the initial state, as a URL fragment without "#". */
   start?: string;
   /** Of a session over generated text: its trace, last node, token stream, and number of tokens before the first generated one. */

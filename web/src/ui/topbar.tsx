@@ -25,7 +25,7 @@ export function TopBar({ store, exports, help }: { store: Store; exports: Readon
         <h1>glassformer</h1>
       </div>
       {session && <Facts session={session} map={store.state.value.map} />}
-      {session && <Tabs store={store} views={views} />}
+      {session && <Tabs store={store} views={views} absent={session.absent ?? []} />}
       <div class="tools">
         {session && hasTour(session) && <button class="quiet" title="Tour of this text (t)" onClick={() => store.set({ tour: 1 })}>Tour</button>}
         <button class="quiet" onClick={help} aria-label="Keys" title="Keys (?)"><kbd>?</kbd></button>
@@ -51,7 +51,8 @@ function Facts({ session, map: name }: { session: Session; map: string }) {
   );
 }
 
-function Tabs({ store, views }: { store: Store; views: readonly ViewName[] }) {
+/** A tab of which a saved page holds nothing opens all the same: it says what is not there, and which command shows it. */
+function Tabs({ store, views, absent }: { store: Store; views: readonly ViewName[]; absent: readonly ViewName[] }) {
   const list = useRef<HTMLDivElement>(null);
   const view = store.state.value.view;
   // On a narrow screen the row of tabs scrolls; by scrollIntoView, the Tab key would go on from here, past the tabs.
@@ -72,6 +73,7 @@ function Tabs({ store, views }: { store: Store; views: readonly ViewName[] }) {
       {views.map((name) => (
         <button
           key={name} id={`tab-${name}`} role="tab" aria-selected={view === name} aria-controls="view" tabIndex={view === name ? 0 : -1}
+          data-absent={absent.includes(name) ? "" : undefined} title={absent.includes(name) ? "Not in this saved page: opens with the command that shows it" : undefined}
           onClick={() => store.set({ view: name })}
         >
           {MODULES[name].title}
