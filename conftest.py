@@ -23,6 +23,7 @@ NO_REASON = {"", "unconditional skip", "<Skipped instance>"}
 
 def pytest_configure() -> None:
     """A shell that runs this in the background has children ignore Ctrl-C, which tests send to theirs."""
+    gc.disable()  # until all is collected: half the time of collecting is a search for garbage, of which it makes none
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -41,6 +42,7 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests live until the end: the garbage collector need not visit them again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -46,7 +46,7 @@ def measured(function: Callable[..., Any], *arguments: Any, timeout_s: float = 6
     Raises: AssertionError: it raised, with its traceback; or its process died, or took too long.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["glassformer.model", "tests.peak"])
+    context.set_forkserver_preload(["glassformer.model", "tests.peak", "pytest"])  # which modules of tests import
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(theirs, function, arguments))
     process.start()

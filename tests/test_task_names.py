@@ -25,6 +25,7 @@ from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.pipeline_registry import PIPELINES, canonical_task
 from glassformer.tasks.registry import TASKS, task_class, task_name
 from tests.e2e.tiny_models import make_folder
+from tests.project.budgets import trees
 
 SOURCE = Path(glassformer.__file__).parent
 
@@ -75,8 +76,7 @@ def test_no_other_module_lists_tasks() -> None:
     """A list of three names or more that the table has would be another one to keep."""
     known = {*TRAINED, *TASK_ALIASES, *ANSWERED}
     found = []
-    for path in SOURCE.rglob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
+    for path, tree in trees(SOURCE):
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict):
                 keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
+from tests.project.budgets import SOURCE, trees
 
 EXCEPTIONS = frozenset(
     """
@@ -26,9 +25,8 @@ EXCEPTIONS = frozenset(
 def classes() -> dict[str, list[str]]:
     """Every class, by module and name → its bases in this library, by the modules that define them."""
     found: dict[str, list[str]] = {}
-    for file in SOURCE.rglob("*.py"):
+    for file, tree in trees(SOURCE):
         module = ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        tree = ast.parse(file.read_text(encoding="utf-8"))
         names = {
             alias.asname or alias.name: f"{node.module.removeprefix('glassformer').lstrip('.')}:{alias.name}"
             for node in ast.walk(tree)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.project.budgets import FUNCTION, MODULE, SOURCE, SOURCES, lines_of_code, offenders
+from tests.project.budgets import FUNCTION, MODULE, SOURCE, SOURCES, lines_of_code, offenders, trees
 
 COMMAND = 120
 SHARED = frozenset("app options screen".split())
@@ -40,11 +40,14 @@ def test_html_is_written_in_reports_alone() -> None:
 
 def test_one_helper_tells_numbers_from_booleans() -> None:
     """`files.is_int` and `is_number`, or a schema; what is left are paths of each token, and flags."""
-    files = [file for source in SOURCES for file in source.rglob("*.py")]
-    assert any("glassformer_guitar" in file.parts for file in files)
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
-    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    guards = [call for call in calls if ast.unparse(call.func) == "isinstance" and ast.unparse(call.args[1]) == "bool"]
+    guards = [
+        file
+        for file, tree in trees(*SOURCES)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+        if ast.unparse(node.args[1]) == "bool"
+    ]
+    assert any("glassformer_guitar" in file.parts for source in SOURCES for file in source.rglob("*.py"))
     assert 0 < len(guards) < 20
 
 
@@ -53,10 +56,9 @@ def test_one_helper_tells_numbers_from_booleans() -> None:
 )
 def test_what_a_report_derives_is_not_written_again(name: str, package: str, most: int) -> None:
     """JSON, notebooks and the terminal show a `Report` by its fields and tables."""
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (SOURCE / package).rglob("*.py")]
     defined = [
         node.name
-        for tree in trees
+        for _, tree in trees(SOURCE / package)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.project.budgets import ROOT, SOURCES
+from tests.project.budgets import ROOT, SOURCES, trees
 
 # What each stood for has a name that a search engine knows: prediction, match, sample, cached, message, active, argmax,
 # inverse CDF, result, distributed, validation loop, finding, attention layout, confidence, statistics, null object.
@@ -66,9 +66,9 @@ def test_the_reader_of_names_sees_them_all() -> None:
 
 def test_no_retired_word_in_a_name() -> None:
     names: dict[str, list[str]] = {}
-    for path in sources():
+    for path, tree in trees(*SOURCES):
         key = path.relative_to(ROOT).as_posix()
-        for line, name in identifiers(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, name in identifiers(tree):
             if words(name) & RETIRED:
                 names.setdefault(key, []).append(f"line {line}: {name}")
     assert not names, f"say what it is instead: {names}"
@@ -76,8 +76,8 @@ def test_no_retired_word_in_a_name() -> None:
 
 def test_a_class_name_stands_for_one_thing() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees(*SOURCES):
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.relative_to(ROOT).as_posix())
     twice = {name: where for name, where in places.items() if len(where) > 1}
@@ -117,10 +117,12 @@ def joined_arguments(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
+        if not (docstring := ast.get_docstring(node)):
+            continue
         names = "|".join(map(re.escape, sorted(arguments(node)))) or "(?!)"
         begin = "(?m:^)|" if not isinstance(node, ast.ClassDef) else ""  # fields stand below the first sentence
         running = re.compile(rf"\bArgs: .*|(?:{begin} · |[.)\"`] )`?(?:{names})`?(?:, \w+)*: .*")
-        for match in running.finditer(ast.get_docstring(node) or ""):
+        for match in running.finditer(docstring):
             yield node.lineno, match[0]
 
 
@@ -139,8 +141,8 @@ def test_each_argument_has_a_line_of_its_own() -> None:
     )
     joined = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
-        for path in sources()
-        for line, text in joined_arguments(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in trees(*SOURCES)
+        for line, text in joined_arguments(tree)
     ]
     assert not joined, "below `Args:`, or as fields, one a line: " + "; ".join(joined)
 
@@ -155,8 +157,8 @@ def test_no_docstring_repeats_a_name() -> None:
     assert repeats_name("read_all_lines", "Read all the lines.") and not repeats_name("read_lines", "Read UTF-8 lines.")
     repeated = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {docstring}"
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in trees(*SOURCES)
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and (docstring := ast.get_docstring(node))
         if repeats_name(node.name, docstring)
     ]

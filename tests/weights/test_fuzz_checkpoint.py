@@ -163,11 +163,16 @@ def entry(shape: Any, offsets: Any, dtype: Any = "F32") -> dict[str, Any]:
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
-def raw(header: bytes | object, data: bytes = b"", length: int | None = None) -> Make:
-    """A `model.safetensors` of this header (as JSON, or bytes as they are) and data."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    stated = len(text) if length is None else length
-    return lambda folder: (folder / MODEL).write_bytes(struct.pack("<Q", stated) + text + data)
+def raw(header: bytes | object | Callable[[], bytes], data: bytes = b"", length: int | None = None) -> Make:
+    """A `model.safetensors` of this header (as JSON, or bytes as they are, or made when it is written) and data."""
+
+    def make(folder: Path) -> None:
+        made = header() if callable(header) else header
+        text = made if isinstance(made, bytes) else json.dumps(made).encode()
+        stated = len(text) if length is None else length
+        (folder / MODEL).write_bytes(struct.pack("<Q", stated) + text + data)
+
+    return make
 
 
 def one(shape: Any, offsets: Any, dtype: Any = "F32", data: bytes = bytes(8)) -> Make:
@@ -212,7 +217,12 @@ def pipe(name: str) -> Make:
     return lambda folder: os.mkfifo(folder / name)
 
 
-MANY = b"{" + b",".join(b'"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % n for n in range(100_001)) + b"}"
+def many_tensors() -> bytes:
+    entries = (b'"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % number for number in range(100_001))
+    return b"{" + b",".join(entries) + b"}"
+
+
+# Those of megabytes are made by their test alone: each process that measures imports this module.
 
 FILES: dict[str, tuple[Make, str]] = {
     # the length of the header
@@ -228,7 +238,7 @@ FILES: dict[str, tuple[Make, str]] = {
     "header is a list": (raw([1, 2]), "does not start with"),
     "header nested 100,000 deep": (raw(b'{"a":' + b"[" * 100_000), "nested too deeply"),
     "header nested in objects": (raw(b'{"a":' * 100_000), "nested too deeply"),
-    "header of 90 MB of empty lists": (raw(b'{"a":[' + b"[]," * 30_000_000 + b"0]}"), "JSON values"),
+    "header of 90 MB of empty lists": (raw(lambda: b'{"a":[' + b"[]," * 30_000_000 + b"0]}"), "JSON values"),
     "header not UTF-8": (raw(b'{"\xff\xfe": 1}'), "not UTF-8"),
     "header in UTF-16": (raw("{}".encode("utf-16-le")), "not valid JSON"),
     "tensor declared twice": (
@@ -246,8 +256,9 @@ FILES: dict[str, tuple[Make, str]] = {
         raw({"\x1b[31m\x07\n": entry([3], [0, 8])}, bytes(8)), r"'\\x1b\[31m\\x07\\n'"),
     "name of a megabyte": (raw({"w" * 1_000_000: entry([3], [0, 8])}, bytes(8)), r"1000002 characters"),
     "name of 99 MB": (
-        raw(b'{"' + b"w" * 99_000_000 + b'":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'), "99000002 characters"),
-    "100,001 tensors": (raw(MANY), "declares 100001 tensors"),
+        raw(lambda: b'{"' + b"w" * 99_000_000 + b'":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'),
+        "99000002 characters"),
+    "100,001 tensors": (raw(many_tensors), "declares 100001 tensors"),
     "metadata that is no text": (raw({"__metadata__": {"format": ["pt"]}}), "__metadata__"),
     "metadata that is a tensor": (raw({"__metadata__": entry([2], [0, 8])}, bytes(8)), "__metadata__"),
     # one entry
