@@ -16,8 +16,8 @@ import glassformer
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.explorer.describe import model_facts
-from glassformer.explorer.facts import FACTS, LISTS, check_template, filled, token_at
-from glassformer.explorer.lesson import MAX_BYTES, Lesson, read_lesson, shipped
+from glassformer.explorer.facts import FACTS, LISTS, token_at
+from glassformer.explorer.lesson import MAX_BYTES, Lesson, check_template, filled, read_lesson, shipped
 from glassformer.explorer.lesson_options import VALUES, options_of
 from glassformer.explorer.registry import tabs
 from glassformer.explorer.tour import LessonRun, tell, without

@@ -44,7 +44,7 @@ def test_what_makes_a_score() -> None:
     assert facts("bert").made_ready == ""
     assert "rotary" in facts("llama").made_ready and "rotary" not in facts("t5").made_ready
     assert "one length" in facts("qwen3").made_ready
-    assert facts("bert").to_score == f"Times {facts('bert').scale:.4g}, that is"
+    assert facts("bert").to_score == f"Times {facts('bert').scale:.4g}, which is 1/√8, that is"
     t5 = facts("t5", "decoder")
     assert t5.scale == 1 and ("for the distance" in t5.to_score) == bool(t5.position_bias)
     assert "held below" in facts("gemma2").to_score

@@ -16,7 +16,7 @@ import torch
 from glassformer.explorer import readings
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.describe import model_facts
-from glassformer.explorer.readings import default_readings, quick_readings, read
+from glassformer.explorer.readings import comparisons, default_readings, quick_readings, read
 from glassformer.explorer.registry import Reading, View, request_of
 from glassformer.explorer.scene import ViewJob
 from glassformer.explorer.session_runs import PassStopped, SessionRun
@@ -206,6 +206,26 @@ def test_an_attribution_of_many_gradients_has_the_first_of_them_on_a_page_that_d
     assert gradients(wanted="attribution") == attribute.MAX_STEPS
     monkeypatch.setattr(readings, "QUICK", 600 * per_gradient)
     assert gradients() == attribute.MAX_STEPS
+
+
+def test_a_page_of_a_longer_text_holds_heads_and_layers_without_words(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = models["gpt2"].inspect(TEXT)
+    monkeypatch.setattr(readings, "QUICK", 10 * readings._size(session))
+    (attribution,) = (each for each in quick_readings(session) if each.view == "attribution")
+    assert attribution.request["steps"] == 0 and not attribution.whole and not comparisons(session, [attribution])
+    monkeypatch.setattr(readings, "QUICK", 2 * readings._size(session))
+    assert not [each for each in quick_readings(session) if each.view == "attribution"]
+
+
+def test_a_page_of_a_model_that_writes_compares_with_the_next_most_likely_token(models: dict[str, Model]) -> None:
+    session = models["gpt2"].inspect(TEXT)
+    quick = quick_readings(session)
+    (compared,) = comparisons(session, quick)
+    own, other = (decode(each.frame).fields["target"] for each in (quick[1], compared))
+    assert (other["name"], other["against"]) == (own["name"], f"“{own['likely'][1][0]}”")
+    assert comparisons(session, quick[:1]) == []
 
 
 def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path]) -> None:

@@ -66,7 +66,7 @@ def test_the_steps_follow_the_opening_link_with_the_numbers_of_the_session(
         where = {"map": "self", "l": "4", "h": "9", "q": str(best.query), "k": str(best.key)}
         assert {name: place(step)[name] for name in where} == where
     assert [place(step)["view"] for step in (tokens, head, arithmetic, output)] == [
-        "model", "head", "neuron", "similarity"
+        "embedding", "head", "neuron", "similarity"
     ]  # fmt: skip
     assert [(name, number) for name, number, _ in tokens.items] == [
         (token.text, str(token.id)) for token in session.streams["text"]
@@ -141,6 +141,47 @@ def test_a_part_left_out_changes_the_vector_and_the_prediction() -> None:
         without(session, components=["blocks.0.attn.z[99]"], stream="text", token=3)
     with pytest.raises(DataError, match="there is no token 99"):
         without(session, components=["blocks.0.attn.z"], stream="text", token=99)
+
+
+def test_what_is_left_out_is_told_in_a_sentence() -> None:
+    session = glassformer.load("package:glassformer/checkpoints/shakespeare").inspect("ROMEO: I will")
+    head = without(session, components=["blocks.0.attn.z[1]"], stream="text", token=3)
+    top = max(session.patch("blocks.0.attn.z[1]").top(3), key=lambda change: change.probability_before or 0)
+    assert head["sentence"].startswith("Without head 1 of layer 0 the vector of ")
+    assert f"is {head['cosine']:.3f}, where 1 is unchanged." in head["sentence"]
+    assert f"“{top.name}”" in head["sentence"] and f"instead of {top.probability_before:.1%}." in head["sentence"]
+    every = without(session, components=["attn.out", "ffn.out"], stream="text", token=3)
+    assert "the attention of all layers, the feed-forward part of all layers" in every["sentence"]
+    assert " The answer becomes “" in every["sentence"]
+
+
+def test_what_the_lens_step_quotes_is_in_the_lens(shared: Path) -> None:
+    session = glassformer.load(shared / "models" / "stories260k").inspect("Once upon a time there was a")
+    facts = model_facts(glassformer.load(shared / "models" / "stories260k"))
+    steps = tell(session, facts).steps
+    (step,) = (step for step in steps if place(step)["view"] == "lens")
+    at = int(place(step)["r.cell"].split(".")[1])
+    lens = session.lens(top=1)
+    (first, share), (last, end) = lens.top(0, at)[0], lens.top(-1, at)[0]
+    assert f"It would say “{first}” ({share:.0%}) after the embedding, and “{last}” ({end:.0%})" in words(step.text)
+    for row in range(lens.settled(at)):
+        if f"after {lens.rows[row]}," in words(step.text).partition("answers")[2]:
+            assert f"number {int(lens.ranks[row, at]):,} after {lens.rows[row]}" in words(step.text)
+    assert f"the first from {lens.rows[lens.settled(at)]} on" in words(step.text)
+    assert step.items[0][0] in ("embedding", "embedding to layer 1") and f"“{last}”" in step.items[-1][1]
+
+
+def test_a_saved_page_without_words_does_not_speak_of_them(shared: Path) -> None:
+    model = glassformer.load(shared / "models" / "stories260k")
+    session, facts = model.inspect("Once upon a time"), model_facts(model)
+
+    def last(*missing: str) -> tuple[str, str]:
+        step = tell(session, facts, missing=missing).steps[-1]
+        return place(step)["view"], words(step.text)
+
+    assert last()[0] == "attribution" and "orange" in last()[1]
+    for missing, view in (["words"], "attribution"), (["attribution"], "lens"), (["attribution", "lens"], "model"):
+        assert last(*missing)[0] == view and "not in this saved page" in last(*missing)[1]
 
 
 def test_of_many_levels_the_first_the_last_and_the_turns_are_listed() -> None:

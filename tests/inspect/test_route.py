@@ -175,12 +175,12 @@ def test_what_gave_next_to_nothing_is_not_told_as_most() -> None:
     assert few.finding.endswith("; what its heads read in other tokens gave less than 1%.")
     assert "gave most" in route(session_of("bert"), token=4).finding
     small = replace(found, shares=torch.tensor([[-0.001, 0.004, 0.997]]), parts=[BEFORE, "head 0", "biases"])
-    assert "next to nothing of it was there before, all of it is from the biases" in small.finding
+    assert "Of the sum of what entered and what it adds, less than 1% entered, all is from the biases" in small.finding
 
 
 def test_the_sentence_on_a_route_has_no_share_below_nothing_or_above_all() -> None:
     found = route(session_of("bert"), token=4)
     turned = replace(found, shares=torch.tensor([[-0.01, 0.0, 1.01]]), parts=[BEFORE, "head 0", "feed-forward"])
-    assert "layer 0: nothing of it was there before, all of it is from the feed-forward layer;" in turned.finding
+    assert "what it adds, none entered, all is from the feed-forward layer;" in turned.finding
     half = replace(found, shares=torch.tensor([[0.4, 0.1, 0.5]]), parts=[BEFORE, "head 0", "feed-forward"])
-    assert "layer 0: 40% of it was there before, 50% is from the feed-forward layer;" in half.finding
+    assert "what it adds, 40% entered, 50% is from the feed-forward layer;" in half.finding

@@ -1,8 +1,8 @@
 """Facts of a pass: the numbers and lists that a lesson names, each computed where it is named.
 
     facts = PassFacts(session, opening_link(session), PassPlace(query="time"))
-    facts.attention                                   0.929
-    filled("{attention:.0%} to {key}", facts.value)   93% to flies
+    facts.attention        0.929
+    facts.key              flies
 
 What a place leaves out follows what the page opens with: its most telling link between two tokens.
 """
@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from string import Formatter
 
 import torch
 from torch import Tensor
@@ -22,13 +21,15 @@ from torch.nn.functional import cosine_similarity
 
 from glassformer.core.attention import MultiHeadAttention
 from glassformer.core.quantised import count_weights
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import DataError, nearest
 from glassformer.explorer import model_words
 from glassformer.explorer.model_words import Item
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.answer import ModelAnswer, answer
+from glassformer.inspect.lens import Lens
 from glassformer.inspect.numbers import level_names
 from glassformer.inspect.opening import link_sentence
+from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.effects import patching
 from glassformer.inspect.patching.patches import record_taps
 from glassformer.inspect.patching.readout import predicts
@@ -42,7 +43,6 @@ SHOWN, MOST_TOKENS = 6, 24
 Value = str | int | float
 Compare = Callable[[str, str], SimilarityMap]
 
-_SPEC = re.compile(r"[+,]?(\.\d{1,2})?[efgd%]?", re.ASCII)
 _OCCURRENCE = re.compile(r"(?P<word>.*)#(?P<number>[1-9]\d{0,3})", re.ASCII | re.DOTALL)
 
 
@@ -259,7 +259,7 @@ class PassFacts:
     @property
     def to_score(self) -> str:
         """what makes the score of the product, up to “that is”"""
-        return model_words.to_score(self._attention, self.scale, self.position_bias)
+        return model_words.to_score(self._attention, self.scale, self.head_width, self.position_bias)
 
     @property
     def norms_between(self) -> str:
@@ -427,6 +427,16 @@ class PassFacts:
         return f" “{self.query}” was followed here, since no head links “{own}” to another word as clearly."
 
     @property
+    def guess_column(self) -> int:
+        """column of the lens that belongs to the query token; 0 where the text as a whole has one answer"""
+        return self._lens.first
+
+    @property
+    def guesses(self) -> str:
+        """what the model would answer after the embedding and after the last layer, and how it came to it"""
+        return model_words.guesses(self._lens, self.layer)
+
+    @property
     def text_similarity(self) -> float:
         """cosine of the vectors of two texts, each by itself"""
         return self._similarity.similarity
@@ -539,6 +549,9 @@ class PassFacts:
     def _list_layers(self) -> list[Item]:
         return self._by_layer([self._stream[0]] * len(self._stream), self._stream)
 
+    def _list_guesses(self) -> list[Item]:
+        return model_words.list_guesses(self._lens)
+
     def _list_pair(self) -> list[Item]:
         return self._by_layer(self._stream, self._key_stream)
 
@@ -626,6 +639,21 @@ class PassFacts:
         return reply
 
     @property
+    def can_guess(self) -> bool:
+        # Whether the lens reads the query token, or the text as a whole; start and end of a span are read elsewhere.
+        network = self._session.network
+        own = reads_layers(network) and self._about.queries == network.head_stream()
+        return own and self._session.lens(top=1, count=1).about.columns in ("tokens", "text")
+
+    @cached_property
+    def _lens(self) -> Lens:
+        """The lens of the query token, or of the text as a whole: one column."""
+        if not self.can_guess:
+            raise DataError(f"the model answers nothing at {safe_repr(self.query)}, in no layer")
+        whole = self._session.lens(top=1, count=1)
+        return whole if whole.about.columns == "text" else self._session.lens(top=1, first=self.query_at, count=1)
+
+    @property
     def _answer_at(self) -> int | None:
         choices = self._answer.choices
         return choices[0].at if choices and len({choice.at for choice in choices}) == 1 else None
@@ -694,45 +722,6 @@ def token_at(at: int | str, tokens: Sequence[Token]) -> int:
         hint = there or nearest(word, dict.fromkeys(texts))
         raise DataError(f"the text has {word!r} {len(places)} times; there is no {at}{hint}")
     return places[number - 1]
-
-
-def check_template(template: str, known: Collection[str]) -> None:
-    """Check the names in braces of a text. Raises: ConfigError: an unknown one, or a format that is not for numbers."""
-    for name, spec in _fields(template):
-        if name not in known:
-            raise ConfigError(f"{{{name}}} is no fact{nearest(name, known)}; allowed: {', '.join(sorted(known))}")
-        if not _SPEC.fullmatch(spec):
-            raise ConfigError(f"{{{name}:{spec}}}: the format is {safe_repr(spec)}; allowed: .2f, .0%, .3g, d or ,")
-
-
-def filled(template: str, value: Callable[[str], Value]) -> str:
-    """A text with what its names in braces stand for; numbers without a format have three digits.
-
-    Raises: DataError: a format that the fact cannot have.
-    """
-    parts = []
-    for literal, name, spec, _ in Formatter().parse(template):
-        parts.append(literal)
-        if name is not None:
-            fact = value(name)
-            try:
-                parts.append(format(fact, spec or (".3g" if isinstance(fact, float) else "")))
-            except ValueError:
-                raise DataError(
-                    f"{{{name}:{spec}}}: {safe_repr(fact)} cannot be written so; leave the format out"
-                ) from None
-    return "".join(parts)
-
-
-def _fields(template: str) -> list[tuple[str, str]]:
-    try:
-        fields = [(name, spec or "", kind) for _, name, spec, kind in Formatter().parse(template) if name is not None]
-    except ValueError as error:
-        raise ConfigError(f"{safe_repr(template)}: {error}; write {{{{ and }}}} for braces themselves") from None
-    for name, _, kind in fields:
-        if not name.isidentifier() or kind is not None:
-            raise ConfigError(f"{safe_repr(template)}: {safe_repr(name)} is no name; write {{{{ and }}}} for braces")
-    return [(name, spec) for name, spec, _ in fields]
 
 
 def _within(what: str, number: int | None, otherwise: int, size: int) -> int:

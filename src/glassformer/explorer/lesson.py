@@ -13,13 +13,15 @@ Names in braces are numbers of the pass (`explorer/facts.py`), so a lesson is tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from string import Formatter
 from typing import Annotated, Any
 
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.explorer.facts import FACTS, LISTS, PassPlace, check_template
+from glassformer.explorer.facts import FACTS, LISTS, PassPlace, Value
 from glassformer.explorer.lesson_options import check_names, check_option
 from glassformer.explorer.registry import tabs
 from glassformer.files import as_path, nearest_path, read_json_object, safe_repr
@@ -30,9 +32,12 @@ SHIPPED = Path(__file__).parent / "lessons"
 MAX_BYTES, MAX_STEPS, MAX_CHARACTERS = 1_000_000, 100, 4_000
 """Size of a lesson's file, its steps, and the characters of one of its texts: a page shows a few hundred of them."""
 
-NEEDS = tuple(f"{no}{need}" for need in ("answer", "source", "text", "sound", "pair") for no in ("", "no "))
+NEEDS = tuple(
+    f"{no}{need}" for need in ("answer", "words", "lens", "source", "text", "sound", "pair") for no in ("", "no ")
+)
 """What a step may need; see `LessonPart`."""
 
+_SPEC = re.compile(r"[+,]?(\.\d{1,2})?[efgd%]?", re.ASCII)
 Words = Annotated[
     str, Allowed(f"a text of 1 to {MAX_CHARACTERS:,} characters", lambda x: x.strip() and len(x) <= MAX_CHARACTERS)
 ]
@@ -119,6 +124,8 @@ class LessonPart(LessonPlace):
     without: components that can be left out: `{block}.ffn.out`
     needs: the step is left out where one of these is not so; `no …` is the opposite
         answer: the model says something about the text
+        words: the page has, or computes, what each word added to that
+        lens: the page has the lens, and it reads the token that is followed
         source: it has cross-attention
         text: its tokens are of a text, or of one that it writes
         sound: it hears
@@ -217,6 +224,45 @@ def _relative(place: LessonPlace) -> dict[str, Any]:
     }
     layer = place.layer if place.layer is not None and (place.layer < 0 or place.head is None) else None
     return {"layer": layer, "head": None, **token}
+
+
+def check_template(template: str, known: Collection[str]) -> None:
+    """Check the names in braces of a text. Raises: ConfigError: an unknown one, or a format that is not for numbers."""
+    for name, spec in _fields(template):
+        if name not in known:
+            raise ConfigError(f"{{{name}}} is no fact{nearest(name, known)}; allowed: {', '.join(sorted(known))}")
+        if not _SPEC.fullmatch(spec):
+            raise ConfigError(f"{{{name}:{spec}}}: the format is {safe_repr(spec)}; allowed: .2f, .0%, .3g, d or ,")
+
+
+def filled(template: str, value: Callable[[str], Value]) -> str:
+    """A text with what its names in braces stand for; numbers without a format have three digits.
+
+    Raises: DataError: a format that the fact cannot have.
+    """
+    parts = []
+    for literal, name, spec, _ in Formatter().parse(template):
+        parts.append(literal)
+        if name is not None:
+            fact = value(name)
+            try:
+                parts.append(format(fact, spec or (".3g" if isinstance(fact, float) else "")))
+            except ValueError:
+                raise DataError(
+                    f"{{{name}:{spec}}}: {safe_repr(fact)} cannot be written so; leave the format out"
+                ) from None
+    return "".join(parts)
+
+
+def _fields(template: str) -> list[tuple[str, str]]:
+    try:
+        fields = [(name, spec or "", kind) for _, name, spec, kind in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise ConfigError(f"{safe_repr(template)}: {error}; write {{{{ and }}}} for braces themselves") from None
+    for name, _, kind in fields:
+        if not name.isidentifier() or kind is not None:
+            raise ConfigError(f"{safe_repr(template)}: {safe_repr(name)} is no name; write {{{{ and }}}} for braces")
+    return [(name, spec) for name, spec, _ in fields]
 
 
 def shipped() -> dict[str, Path]:

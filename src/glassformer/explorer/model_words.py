@@ -8,6 +8,7 @@ to_score        Times 0.125, plus -1.3 for the distance of the two, that is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -16,9 +17,11 @@ from torch import nn
 from glassformer.core.attention import MultiHeadAttention
 from glassformer.core.blocks import Block
 from glassformer.core.embeddings import LearnedPositions
+from glassformer.inspect.lens import Lens
 from glassformer.inspect.lookup import input_embedding
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
+from glassformer.reports.table import percent
 
 Item = tuple[str, str, float | None]
 """What a step lists: a name, what stands next to it, and a share from 0 to 1, or None."""
@@ -69,10 +72,11 @@ def made_ready(attention: MultiHeadAttention) -> str:
     return f"Both were {' and '.join(words)}. " if words else ""
 
 
-def to_score(attention: MultiHeadAttention, scale: float, position_bias: float) -> str:
+def to_score(attention: MultiHeadAttention, scale: float, width: int, position_bias: float) -> str:
     """What makes a score of the product of query and key."""
     cap = attention.spec.score_cap
-    words = [f"times {scale:.4g}"] if scale != 1 else []
+    root = f", which is 1/√{width}" if math.isclose(scale, 1 / math.sqrt(width)) else ""
+    words = [f"times {scale:.4g}{root}"] if scale != 1 else []
     if cap is not None:
         words.append(f"held below {cap:.4g}")
     elif position_bias:
@@ -93,6 +97,55 @@ ALIKE = ((0.8, "nearly the same"), (0.5, "closely related"), (0.25, "somewhat re
 def alike(cosine: float) -> str:
     """What a cosine of two texts says."""
     return next(words for least, words in ALIKE if cosine >= least)
+
+
+FEW_CHOICES = 64
+"""Of more answers than these, the place of one among them tells more than its being the first or not."""
+FIRST_GUESSES, LAST_GUESSES = 2, 4
+"""Of answers that change from layer to layer, those that are listed."""
+
+
+def guesses(lens: Lens, layer: int) -> str:
+    """What a model would answer after the embedding and after the last layer, and how it came to it.
+
+    Args:
+        lens: of one column
+        layer: before and after which the place of the answer is named
+    """
+    (first, share), (last, end) = (lens.top(row, 0)[0] for row in (0, -1))
+    rows, settled = lens.rows, lens.settled(0)
+    words = (
+        f"It would say “{first}” ({percent(share)}) after {_after(rows[0])}, and “{last}” ({percent(end)}) after "
+        f"{rows[-1]}."
+    )
+    if settled == 0:
+        return f"{words} “{last}” is the first choice all the way."
+    if lens.choices <= FEW_CHOICES:
+        return f"{words} “{last}” is the first choice from {rows[settled]} on."
+    ranks = dict.fromkeys(row for row in (0, layer, layer + 1) if row < settled)
+    places = [f"number {int(lens.ranks[row, 0]):,} after {_after(rows[row])}" for row in ranks]
+    of = f"Of {lens.choices:,} answers “{last}” is {', '.join(places)}, and the first from {rows[settled]} on."
+    return f"{words} {of}"
+
+
+def list_guesses(lens: Lens) -> list[Item]:
+    """The answers after the embedding and each layer, equal ones as one; of many the first and the last."""
+    tops = [lens.top(row, 0)[0] for row in range(len(lens.rows))]
+    starts = [row for row in range(len(tops)) if row == 0 or tops[row][0] != tops[row - 1][0]]
+    runs: list[Item] = []
+    for start, end in pairwise([*starts, len(tops)]):
+        last = lens.rows[end - 1] if start == 0 else lens.rows[end - 1].rpartition(" ")[2]
+        name = lens.rows[start] + (f" to {last}" if end > start + 1 else "")
+        runs.append((name, f"“{tops[end - 1][0]}” {percent(tops[end - 1][1])}", tops[end - 1][1]))
+    between = runs[FIRST_GUESSES:-LAST_GUESSES]
+    if len(between) < 2:
+        return runs
+    more = f"{starts[len(runs) - LAST_GUESSES] - starts[FIRST_GUESSES]} layers"
+    return [*runs[:FIRST_GUESSES], (more, "other answers", None), *runs[-LAST_GUESSES:]]
+
+
+def _after(row: str) -> str:
+    return f"the {row}" if row == "embedding" else row
 
 
 def between_turns(items: Sequence[Item], values: Sequence[float]) -> list[Item]:

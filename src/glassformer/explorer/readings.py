@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from glassformer.core.quantised import count_weights
-from glassformer.errors import UnsupportedError
-from glassformer.explorer.binary_frames import encode
+from glassformer.errors import DataError, UnsupportedError
+from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema, parse_query
+from glassformer.inspect.answer import answer
 from glassformer.inspect.attribution.attribute import STEPS, AttributionOptions
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.opening import explained_token
 from glassformer.inspect.session import Progress, Session
+from glassformer.models import Network
 from glassformer.reports.report import plain
 
 TOP, ALL_LABELS = 10, 64
@@ -112,7 +114,36 @@ def quick_readings(session: Session, *, wanted: str | None = None, has: Collecti
             except _TooSlowError:  # then as a page that is served begins: heads and layers exactly, words roughly
                 reading = read(session, view, _usual(session, view, steps=str(STEPS)))
             readings.append(reading)
+        elif view == "attribution" and _size(session) * GRADIENT_PASSES < QUICK and _answers(session, view):
+            readings.append(read(session, view, _usual(session, view, steps="0")))  # heads and layers, no words
     return readings
+
+
+def comparisons(session: Session, readings: Sequence[Reading]) -> list[Reading]:
+    """Of a model that writes, what speaks for its answer rather than for the next most likely one, where that is quick.
+
+    The last token speaks for any that may follow, so the page of an attribution asks for this.
+
+    Args:
+        readings: of the page; without an attribution there is nothing to compare
+    """
+    own = next((each for each in readings if each.view == "attribution" and each.whole), None)
+    network, reply = session.network, answer(session, explained_token(session))
+    if own is None or reply is None or not _writes(network) or 2 * _cost(session, "attribution") >= QUICK:
+        return []
+    position = decode(own.frame).fields["target"]["position"]
+    others = [choice.target for choice in reply.choices[1:2] if choice.at == position]
+    try:
+        return [read(session, "attribution", _usual(session, "attribution", against=other)) for other in others]
+    except DataError:  # the table of outputs may have more rows than the vocabulary has entries
+        return []
+
+
+def _writes(network: Network) -> bool:
+    head = network.head
+    if head is None or not head.OVER_VOCABULARY:
+        return False
+    return bool(next(iter(network.stacks()[network.head_stream()])).attn.spec.causal)
 
 
 def _usual(session: Session, view: str, **fields: str) -> Schema:
@@ -141,7 +172,11 @@ def explains_quickly(session: Session) -> bool:
 
 
 def _is_quick(session: Session, view: str) -> bool:
-    return _size(session) * (VIEWS[view].passes or 0) < QUICK
+    return _cost(session, view) < QUICK
+
+
+def _cost(session: Session, view: str) -> float:
+    return _size(session) * (VIEWS[view].passes or 0)
 
 
 def _size(session: Session) -> int:

@@ -34,11 +34,11 @@ from glassformer.explorer.facts import Compare
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
-from glassformer.explorer.readings import OF_HEAD, default_readings, quick_readings, read
+from glassformer.explorer.readings import OF_HEAD, comparisons, default_readings, quick_readings, read
 from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, frame_of
 from glassformer.explorer.requests import WithoutRequest
 from glassformer.explorer.session_runs import SessionRun
-from glassformer.explorer.tour import tell
+from glassformer.explorer.tour import WORDS, tell
 from glassformer.explorer.traces import StoredTrace, result_summary
 from glassformer.explorer.views import distribution, stored_lookups
 from glassformer.generation.served_options import command_line_options
@@ -271,18 +271,23 @@ class StandalonePage:
         parts = {reading.view for reading in self.readings if not reading.whole}
         wanted = None if view in parts else view  # the parts that were looked at, unless the whole is quick
         quick = quick_readings(self.session, wanted=wanted, has=has - parts) if self.facts.reads else []
+        quick += comparisons(self.session, quick)
         quick += default_readings(self.session, wanted=view, has=has)
         if "tour" not in has:
-            quick += self._played(has | {reading.view for reading in quick})
+            quick += self._played([*self.readings, *quick])
         if "sweep" in has:
             return quick
         return [*quick, *quick_sweeps(self.session, self._opening_map, wanted=view == "patch")]
 
-    def _played(self, has: set[str]) -> list[Reading]:
+    def _played(self, held: Sequence[Reading]) -> list[Reading]:
         """The lesson, and what its steps leave out. The tour goes around views of which the page holds nothing."""
+        has = {reading.view for reading in held}
+        attributions = [reading for reading in held if reading.view == "attribution"]
         missing = {"generate"} if self.generated is None else set()
         if self.lesson is None:
             missing |= {view for view in OF_HEAD if view not in has}
+            missing |= set() if self._mapped() or self.corpus is not None else {"embedding"}
+            missing |= {WORDS} if all(each.request.get("steps") == 0 for each in attributions) else set()
         played = tell(self.session, self.facts, self.lesson, missing=missing, compare=self.compare)
         asked = [step.without for step in played.steps if step.without is not None]
         without = [read(self.session, "without", WithoutRequest(**request)) for request in asked]

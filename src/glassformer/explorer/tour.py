@@ -21,8 +21,8 @@ import torch
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts, views_of
-from glassformer.explorer.facts import Compare, OpeningLink, PassFacts, Value, filled, opening_link
-from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, read_lesson
+from glassformer.explorer.facts import Compare, OpeningLink, PassFacts, PassPlace, Value, opening_link
+from glassformer.explorer.lesson import Lesson, LessonPart, LessonQuestion, filled, read_lesson
 from glassformer.explorer.lesson_options import check_option
 from glassformer.explorer.model_words import Item
 from glassformer.files import safe_repr
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 FIRST = 4
 """Numbers of a tensor that are listed next to its shape."""
+WORDS = "words"
+"""What each word added to the answer, of which a saved page of a long text may have heads and layers alone."""
 Run = tuple[str, str]
 """A style, which is the name of an HTML element or empty, and words: text that is never read as markup."""
 
@@ -141,7 +143,7 @@ def tell(
 
     Args:
         lesson: None = the explorer's tour
-        missing: views that the page does not have, though the model does
+        missing: views that the page does not have, though the model does; or `WORDS` alone of one
         compare: two texts → the map of their similarity; None = facts of it are not to be had
     Raises: DataError: a step whose place, fact or component is not there, with the step: `steps[0]`.
     """
@@ -150,7 +152,12 @@ def tell(
     has = [
         name for name in views_of(facts) if name not in missing and (name != "similarity" or len(session.texts) == 2)
     ]
-    there = {"answer": answer(session) is not None, "pair": compare is not None and len(session.texts) == 2}
+    there = {
+        "answer": answer(session) is not None,
+        "words": "attribution" in has and WORDS not in missing,
+        "lens": "lens" in has and PassFacts(session, link, PassPlace()).can_guess,
+        "pair": compare is not None and len(session.texts) == 2,
+    }
     for number, part in enumerate(lesson.steps):
         if not all(_has(session, need, there) for need in part.all_needs):
             continue
@@ -338,7 +345,7 @@ def _writes(
 
 @torch.no_grad()
 def without(session: Session, *, components: Sequence[str], stream: str, token: int) -> dict[str, Any]:
-    """What a pass becomes without some components: a token's last vector, and the prediction.
+    """What a pass becomes without some components, in a sentence and as a list: a token's last vector, the prediction.
 
     Raises: ConfigError: no such tap. DataError: no such head, neuron, stream or token.
     """
@@ -361,8 +368,30 @@ def without(session: Session, *, components: Sequence[str], stream: str, token: 
         changes = session.patch(*components, **options).top(3) if predicts(session.network) is not None else []
     except DataError:  # nothing says at which token a prediction is read
         changes = []
-    for change in changes:
-        if change.probability_before is not None and change.probability_after is not None:
-            words = f"{change.probability_before:.1%} → {change.probability_after:.1%}"
-            items.append((change.name, words, change.probability_after))
-    return {"items": items, "cosine": cosine}
+    shares = [
+        (change.name, change.probability_before, change.probability_after)
+        for change in changes
+        if change.probability_before is not None and change.probability_after is not None
+    ]
+    items += [(name, f"{share:.1%} → {then:.1%}", then) for name, share, then in shares]
+    left_out = ", ".join(map(_in_words, components))
+    sentence = (
+        f"Without {left_out} the vector of “{tokens[token].text}” ends elsewhere: its cosine to the one with it is "
+        f"{cosine:.3f}, where 1 is unchanged.{_answer_without(shares)}"
+    )
+    return {"sentence": sentence, "items": items, "cosine": cosine}
+
+
+def _answer_without(shares: Sequence[tuple[str, float, float]]) -> str:
+    """What the answer becomes, in a sentence with a space in front; empty where there is none.
+
+    Args:
+        shares: of answers, with the probability before and after
+    """
+    if not shares:
+        return ""
+    own, share, then = max(shares, key=lambda each: each[1])
+    other, _, most = max(shares, key=lambda each: each[2])
+    if own == other:
+        return f" The answer stays “{own}”, at {then:.1%} instead of {share:.1%}."
+    return f" The answer becomes “{other}”, {most:.1%}, and “{own}” is at {then:.1%} instead of {share:.1%}."

@@ -94,7 +94,7 @@ def _one(table: OutputTable, row: Tensor, position: int | None) -> ModelAnswer:
     if shares is None:
         return ModelAnswer(", ".join(f"{table.name(i)}: {x:.3g}" for i, x in enumerate(row.tolist())), [])
     top, numbers = (x.tolist() for x in shares.topk(min(MOST, len(row))))
-    choices = [AnswerChoice(table.name(i), p, table.name(i), position) for i, p in zip(numbers, top, strict=True)]
+    choices = [AnswerChoice(table.name(i), p, table.target(i), position) for i, p in zip(numbers, top, strict=True)]
     if position is None:
         stated = [choice for choice in choices if not table.normalised and choice.share > 0.5] or choices[:1]
         return ModelAnswer(", ".join(f"{choice.name}: {percent(choice.share)}" for choice in stated), choices)

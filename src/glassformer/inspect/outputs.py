@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -105,6 +106,17 @@ class OutputTable:
         if choice in tokenizer.special_ids or tokenizer.engine.id_to_token(choice) is None:
             return vocabulary_entry(tokenizer, choice)
         return readable(tokenizer.decode([choice])) or vocabulary_entry(tokenizer, choice)
+
+    def target(self, choice: int) -> str:
+        """What `find` gives this choice for: “the” with and without the space before it are two tokens of one name."""
+        name, tokenizer = self.name(choice), self.names.tokenizer
+        if self.kind != "vocabulary" or tokenizer is None:
+            return name
+        for text in (name, f" {name}"):
+            with suppress(DataError):
+                if _find_token(text, tokenizer) == choice:
+                    return text
+        return vocabulary_entry(tokenizer, choice)
 
     @property
     def gaps(self) -> list[int]:

@@ -76,9 +76,9 @@ class TokenRoute(Report, kind="token-route", keys=ROUTE_KEYS):
         layer = int(self.shares[:, 0].argmin())
         before, added = float(self.shares[layer, 0]), self.shares[layer, 1:]
         part = int(added.argmax())
-        there = "nothing" if before <= -LITTLE else "next to nothing" if before < LITTLE else _percent(before)
+        there = "none" if before <= -LITTLE else "less than 1%" if before < LITTLE else _percent(before)
         whose = f"The vector of “{readable(self.names[self.token])}”"
-        words = f"{whose} changes most in layer {layer}: {there} of it was there before"
+        words = f"{whose} changes most in layer {layer}. Of the sum of what entered and what it adds, {there} entered"
         if added[part] >= LITTLE:
             words += f", {_share(added[part])} is from {_in_words(self.parts[part + 1])}"
         read = self.tokens[layer].clone()
@@ -257,7 +257,7 @@ def _in_words(part: str) -> str:
 
 def _share(share: Tensor) -> str:
     """A share in a sentence: what others point against may be more than the whole."""
-    return "all of it" if share >= 1 - LITTLE else _percent(share)
+    return "all" if share >= 1 - LITTLE else _percent(share)
 
 
 def _percent(share: Tensor | float) -> str:

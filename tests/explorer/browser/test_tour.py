@@ -15,7 +15,7 @@ from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
 
 Tabs = Callable[..., Tab]
-VIEWS = ["model", "embedding", "head", "neuron", "embedding", "embedding", "similarity"]
+VIEWS = ["embedding", "embedding", "head", "neuron", "embedding", "embedding", "similarity"]
 
 
 def plain(step: TourStep) -> str:
@@ -175,6 +175,43 @@ def test_what_made_the_answer_stays_when_the_tour_is_done(tab: Tabs, story: Look
     assert [url for url in one.requested_urls if url.endswith("/api/view/attribution")] == asked
 
 
+def test_the_last_step_names_the_strongest_words_and_what_to_compare_with(
+    tab: Tabs, story: Look, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    story.save(path)
+    for target in (f"{story.url}&tour=7", f"{path.as_uri()}#tour=7"):
+        one = tab()
+        page = one.page
+        page.goto(target)
+        page.get_by_role("heading", name="7. Output").wait_for()
+        most, compute = page.locator(".attr-most"), page.get_by_role("button", name=re.compile("^Compute"))
+        most.or_(compute).first.wait_for()
+        if compute.is_visible():  # on busy cores the page asks before it computes more
+            compute.click()
+        most.wait_for()
+        values = [word.get_attribute("aria-label") or "" for word in page.locator(".attr-word").all()]
+        numbers = [
+            (float(value.replace("−", "-")), name) for name, _, value in (each.rpartition(" ") for each in values)
+        ]
+        value, word = max(number for number in numbers if number[1] != "<s>")
+        assert most.inner_text().startswith(f"Most for it: “{word}” +{value:.3g}")
+        other = story.session.attribute(steps=0).target.likely[1][0]
+        assert "is where the answer is read, and speaks for any word that may follow" in most.inner_text()
+        most.get_by_role("button", name=f"rather than “{other}”").click()
+        page.get_by_role("heading", name=f"rather than “{other}”").wait_for()
+    most.get_by_role("button", name="by itself").click()
+    most.get_by_role("button", name=f"rather than “{other}”").wait_for()
+
+
+def test_what_is_left_out_is_told_in_a_sentence(tab: Tabs, story: Look) -> None:
+    page = tab().goto(story, tour=5)
+    page.get_by_role("button", name="Leave out").click()
+    told = page.locator(".tour > p[role=status]", has_text="Without ")
+    told.wait_for()
+    assert "where 1 is unchanged. The answer" in told.inner_text()
+
+
 def test_who_leaves_the_tour_ends_what_was_computed_ahead(tab: Tabs, story: Look) -> None:
     one = tab()
     page = one.open(story, view="head")
@@ -192,6 +229,21 @@ def test_on_a_phone_what_a_step_quotes_is_on_screen(tab: Tabs, served: Look) -> 
     quoted = re.findall(r"cosine (\S+)", items.locator("li").last.inner_text())
     assert quoted and quoted[0] in page.locator(".tour > p").inner_text()
     assert items.evaluate("list => list.scrollHeight <= list.clientHeight"), "no number of it fades"
+
+
+def test_on_a_phone_a_step_leaves_most_of_the_screen_to_what_it_shows(tab: Tabs, served: Look) -> None:
+    page = tab(viewport={"width": 390, "height": 844}).goto(served, tour=1)
+    for at in range(1, len(VIEWS) + 1):
+        page.locator(".tour h2", has_text=f"{at}. ").wait_for()
+        card, items = page.locator(".tour"), page.locator(".tour > ol")
+        assert card.evaluate("card => card.getBoundingClientRect().height <= 0.4 * innerHeight + 1"), f"step {at}"
+        below = "items => items.getBoundingClientRect().bottom - items.closest('.tour').getBoundingClientRect().bottom"
+        assert items.evaluate(below) <= 1, f"step {at}: its numbers are in sight before one scrolls"
+        card.evaluate("card => card.scrollTo(0, card.scrollHeight)")
+        assert page.locator(".tour > p").evaluate(
+            "p => p.getBoundingClientRect().bottom <= p.closest('.tour').getBoundingClientRect().bottom"
+        ), f"step {at}: all words can be read"
+        page.get_by_role("button", name="Next" if at < len(VIEWS) else "Done", exact=True).click()
 
 
 def test_on_a_narrow_phone_a_long_list_shows_that_it_goes_on(tab: Tabs, scattered: Look) -> None:

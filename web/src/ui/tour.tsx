@@ -50,6 +50,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     if (!step) return;
     store.set({ ...parseState(pairsOf(`v=1&${step.address}`), session).state, tour: store.state.value.tour });
     panel.current?.focus();
+    panel.current?.scrollTo(0, 0); // on a phone its words scroll
   }, [step]);
   useEffect(() => {
     if (given.value !== null) panel.current?.focus(); // the button that had it is gone, and the arrow keys turn the page
@@ -132,7 +133,9 @@ async function ahead(props: ViewProps, steps: TourStep[], left: AbortSignal): Pr
 /** What the pass becomes without some of its parts. */
 function Without({ props, request }: { props: ViewProps; request: NonNullable<TourStep["without"]> }) {
   const [frame, otherwise] = useAnswer(props, "without", request, "Running it again…");
-  return frame ? <Items items={frame.header.items as TourStep["items"]} /> : <>{otherwise}</>;
+  if (!frame) return <>{otherwise}</>;
+  const { sentence, items } = frame.header as { sentence: string } & Pick<TourStep, "items">;
+  return <><p role="status">{sentence}</p><Items items={items} /></>;
 }
 
 const Items = ({ items }: Pick<TourStep, "items">) => (

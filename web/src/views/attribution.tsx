@@ -53,6 +53,7 @@ function Found({ controller, found }: { controller: AttributionController; found
           <p><Term of="logit" /> {number(found.target.score)} · probability {percent(found.target.probability)}</p>
         </header>
         <Words controller={controller} found={found} />
+        <StrongestWords controller={controller} found={found} />
         <Notes controller={controller} found={found} />
       </section>
       <div class="attr-body">
@@ -85,7 +86,7 @@ function Answer({ controller }: { controller: AttributionController }) {
   const found = controller.found.value;
   if (!answer) return null;
   const state = controller.state.value;
-  const likely = found?.target.likely.map(([name, share]) => ({ name, share, target: name, at: found.target.position })) ?? [];
+  const likely = found?.target.likely.map(([name, share]) => ({ name, share, target: controller.target(name), at: found.target.position })) ?? [];
   const choices = likely.length ? likely : answer.choices;
   return (
     <div class="lead">
@@ -139,7 +140,7 @@ function Waiting({ controller }: { controller: AttributionController }) {
   if (!progress) {
     const { session, transport } = controller.props;
     if (first && transport.host === "page" && controller.rough(first)) {
-      return <p class="reading-waiting" role="status"><Told text={`The words are rough: this saved page holds ${first.steps} gradients, and no model to compute more. To have more: ${session.look} --view attribution`} /></p>;
+      return <p class="reading-waiting" role="status"><Told text={`${first.steps ? `The words are rough: this saved page holds ${first.steps} gradients, and no model to compute more.` : "Heads and layers are exact; the words are not in this saved page, which has no model to compute them."} To have them: ${session.look} --view attribution`} /></p>;
     }
     return first && wait !== null ? (
       <p class="reading-waiting" role="status">
@@ -160,7 +161,7 @@ function Words({ controller, found }: { controller: AttributionController; found
   const values = controller.values(found);
   const dark = controller.props.dark.value;
   const streams = Object.entries(values).filter(([stream]) => controller.props.session.streams[stream]);
-  const words = streams.map(([stream, each]): [string, Word[]] => [stream, controller.words(controller.props.session.streams[stream], each)]);
+  const words = streams.map(([stream, each]): [string, Word[]] => [stream, controller.words(stream, each)]);
   const rough = controller.rough(found);
   const most = rough ? 1 : Math.max(...words.flatMap(([, all]) => all.map((word) => Math.abs(word.value))), 1e-9);
   return (
@@ -207,6 +208,30 @@ function Words({ controller, found }: { controller: AttributionController; found
         </p>
       ))}
     </>
+  );
+}
+
+/** The words that speak most for the output, and most against it; and what to ask where it is the last one, which speaks for any next word. */
+function StrongestWords({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const most = controller.strongestWords(found);
+  if (!most) return null;
+  const list = (words: Word[]) => words.map((word, at) => <>{at > 0 && ", "}<b>“{visible(word.text)}”</b> {signed(word.value)}</>);
+  const { target: { against, name, likely, position } } = found;
+  const other = likely.find(([each]) => `“${each}”` !== name)?.[0];
+  const last = most.for[0] && controller.isAt(most.for[0], position);
+  return (
+    <p class="attr-most">
+      {most.for.length > 0 && <>Most for it: {list(most.for)}. </>}
+      {most.against.length > 0 && <>Most against it: {list(most.against)}. </>}
+      {against !== null ? <button onClick={() => controller.explain({ against: "" })}>{name} by itself</button> : last && other !== undefined && (
+        <>
+          “{visible(most.for[0].text)}” is where the answer is read, and speaks for any word that may follow. What speaks for {name} and not for “{visible(other)}”?{" "}
+          {controller.holds(controller.target(other))
+            ? <button onClick={() => controller.explain({ against: controller.target(other) })}>rather than “{visible(other)}”</button>
+            : <Told text={`Ask for it as “rather than”: ${controller.props.session.look} --view attribution`} />}
+        </>
+      )}
+    </p>
   );
 }
 

@@ -3,7 +3,7 @@
 import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent } from "../../core/format";
 import { type Attribution, type AttributionRequest, type Part, type ReadingState, requestOf } from "../../core/readings";
-import { type Progress, type Token, saidInPlace, type ViewProps } from "../../core/types";
+import { type Progress, saidInPlace, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import * as views from "../../core/views";
 import { followsStrongest, headPlace, mapOfPart, strongestHeads } from "../../core/cause";
@@ -12,6 +12,8 @@ import { followsStrongest, headPlace, mapOfPart, strongestHeads } from "../../co
 const [FIRST, GAP, MOST] = [16, 0.01, 512];
 /** Texts that are run in the time of a gradient. */
 const GRADIENT = 3;
+/** Words for an output that a sentence names. */
+const NAMED = 3;
 /** Seconds that one waits for an exact answer without being asked. */
 const PATIENCE = 15;
 
@@ -19,6 +21,7 @@ const PATIENCE = 15;
 export interface Word {
   text: string;
   value: number;
+  stream: string;
   first: number;
   special: boolean;
 }
@@ -163,12 +166,45 @@ export class AttributionController {
     return { [map.keys]: found.heads[name].subarray(from, from + keys) };
   }
 
-  words(tokens: Token[], values: Float32Array): Word[] {
+  /** The words that speak most for the output and most against it; null where none is to be named, or a head's are on screen. */
+  strongestWords(found: Attribution): { for: Word[]; against: Word[] } | null {
+    if (this.head.value || found.rough || this.state.value.method !== "shares") return null;
+    const { streams } = this.props.session;
+    const words = Object.entries(found.shares).filter(([stream]) => streams[stream]).flatMap(([stream, values]) => this.words(stream, values).filter(({ special }) => !special));
+    const least = Math.max(...words.map(({ value }) => Math.abs(value)), 0) / 20;
+    const ranked = words.filter(({ value }) => Math.abs(value) > least).sort((a, b) => b.value - a.value);
+    const [own, other] = [ranked.filter(({ value }) => value > 0), ranked.filter(({ value }) => value < 0).reverse()];
+    return { for: own.slice(0, NAMED), against: other.slice(0, 1) };
+  }
+
+  /** Is it the word at whose end a model that writes is asked for the next one? */
+  isAt(word: Word, position: number | null): boolean {
+    const { maps, model, streams } = this.props.session;
+    const stream = this.found.value!.target.stream;
+    const writes = model.predicts === "token" && maps.some((each) => each.causal && each.queries === stream && each.keys === stream);
+    const after = position === null ? -1 : streams[stream].findLastIndex(({ continues }, at) => at <= position && !continues);
+    return writes && word.stream === stream && word.first === after;
+  }
+
+  /** What to ask for an output by; two tokens may have one name, with the space before a word and without it. */
+  target(name: string): string {
+    const { position } = this.found.value!.target;
+    return this.props.session.opening.answer?.choices.find((choice) => choice.name === name && choice.at === position)?.target ?? name;
+  }
+
+  /** Can the output be compared with another one? A saved page has what was asked for, or made of defaults. */
+  holds(against: string): boolean {
+    const { session, transport } = this.props;
+    return transport.host === "server" || Boolean(session.readings?.some(({ view, request }) => view === "attribution" && request.against === against));
+  }
+
+  words(stream: string, values: Float32Array): Word[] {
+    const tokens = this.props.session.streams[stream];
     const words: Word[] = [];
     tokens.forEach((token, at) => {
       const last = words.at(-1);
       if (token.continues && last) [last.text, last.value] = [last.text + token.text, last.value + values[at]];
-      else words.push({ text: token.text, value: values[at], first: at, special: token.special });
+      else words.push({ text: token.text, value: values[at], stream, first: at, special: token.special });
     });
     return words;
   }

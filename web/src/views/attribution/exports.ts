@@ -26,7 +26,7 @@ function drawing(controller: AttributionController, found: Attribution): Figure 
   const shapes: Figure["shapes"] = [];
   const write = (x: number, y: number, text: string, size: number) => shapes.push({ kind: "text", x, y, text, size, colour: INK });
   write(16, 24, `Why ${found.target.title}`, 18);
-  const streams = Object.entries(controller.values(found)).map(([stream, values]) => controller.words(controller.props.session.streams[stream], values));
+  const streams = Object.entries(controller.values(found)).map(([stream, values]) => controller.words(stream, values));
   const rough = controller.rough(found);
   const most = rough ? 1 : Math.max(...streams.flat().map((word) => Math.abs(word.value)), 1e-9);
   let [x, y] = [16, 50];
