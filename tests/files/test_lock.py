@@ -167,9 +167,10 @@ def test_many_processes_take_it_many_times_each(tmp_path: Path, kind: str) -> No
     count_together(tmp_path, 32, 500)
 
 
-def test_eight_processes_and_one_gets_it_each_time(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("places", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_eight_processes_and_one_gets_it_each_time(tmp_path: Path, kind: str, places: int) -> None:
     """As when a run is started eight times at once: one goes on, seven are told its number."""
-    for place in range(5):
+    for place in range(places):
         folder = tmp_path / str(place)
         folder.mkdir()
 

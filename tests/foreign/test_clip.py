@@ -130,6 +130,7 @@ def test_without_a_vocabulary_pictures_alone_are_encoded(tmp_path: Path, referen
         _ = model.tokenizer
 
 
+@pytest.mark.usefixtures("without_child")
 def test_what_is_damaged_or_of_another_kind_is_said(tmp_path: Path, reference: Any) -> None:
     path = saved(tmp_path, reference)
     open_clip = path.is_dir()

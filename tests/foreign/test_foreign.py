@@ -192,6 +192,7 @@ def test_real_ctranslate2_folder(whisper: Callable[[str], Path]) -> None:
     assert model.tokenizer(text)["input_ids"] == converted.tokenizer(text)["input_ids"]
 
 
+@pytest.mark.usefixtures("without_child")
 def test_vocabulary_by_rank(whisper: Callable[[str], Path], tmp_path: Path, reference: Any) -> None:
     original = Tokenizer.from_folder(whisper("tiny"), model_type="whisper").engine
     names = [original.id_to_token(number) for number in range(50_256)]
@@ -246,6 +247,7 @@ class Evil:
         ),
     ],
 )
+@pytest.mark.usefixtures("without_child")
 def test_bad_state_dicts(
     reference: Any, tmp_path: Path, write: Any, error: type[GlassformerError], message: str
 ) -> None:

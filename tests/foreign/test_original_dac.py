@@ -57,11 +57,13 @@ def test_an_original_file_is_the_model(tmp_path: Path) -> None:
     assert ours.processor(wave[0, :790], sample_rate_hz=24_000)["input_values"].shape == (1, 800)
 
 
+@pytest.mark.usefixtures("without_child")
 def test_without_metadata_it_is_of_44_100_hz(tmp_path: Path) -> None:
     torch.save(original(reference()), tmp_path / "weights.pth")
     assert glassformer.load(tmp_path / "weights.pth").spec.sample_rate_hz == 44_100
 
 
+@pytest.mark.usefixtures("without_child")
 def test_damaged_files_say_what_is_wrong(tmp_path: Path) -> None:
     tensors = original(reference())
     path = tmp_path / "weights.pth"

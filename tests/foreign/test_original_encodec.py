@@ -81,6 +81,7 @@ def test_an_original_file_is_the_model(kind: str, tmp_path: Path) -> None:
     torch.testing.assert_close(again(input_values=as_read(wave)).audio_values, got.audio_values, atol=0, rtol=0)
 
 
+@pytest.mark.usefixtures("without_child")
 def test_damaged_files_say_what_is_wrong(tmp_path: Path) -> None:
     tensors, path = original(reference("24 kHz")), tmp_path / "codec.th"
     for missing in ("encoder.model.0.conv.conv.weight_v", "decoder.model.3.convtr.convtr.weight_g"):

@@ -37,6 +37,12 @@ def heads_of_logits() -> list[tuple[str, str]]:
 
 
 HEADS = heads_of_logits()
+FIRST = [
+    next(pair for pair in HEADS if name in pair) for name in dict.fromkeys(name for pair in HEADS for name in pair)
+]
+heads = pytest.mark.parametrize(  # `make test` takes the first of each family and of each task
+    ("family", "task"), [pytest.param(*pair, marks=() if pair in FIRST else pytest.mark.soak) for pair in HEADS]
+)
 
 
 def session_of(family: str, task: str) -> Session:
@@ -48,7 +54,7 @@ def session_of(family: str, task: str) -> Session:
     return Session(network, reading)
 
 
-@pytest.mark.parametrize(("family", "task"), HEADS)
+@heads
 def test_the_last_row_is_the_output_of_the_model(family: str, task: str) -> None:
     session = session_of(family, task)
     found = session.lens(top=3)
@@ -68,7 +74,7 @@ def test_the_last_row_is_the_output_of_the_model(family: str, task: str) -> None
         assert torch.allclose(found.entropy[-1], -(wide.exp() * wide).sum(-1) / math.log(2), atol=1e-4)
 
 
-@pytest.mark.parametrize(("family", "task"), HEADS)
+@heads
 def test_rows_that_are_read_together_are_those_that_are_read_one_by_one(family: str, task: str) -> None:
     session = session_of(family, task)
     found = session.lens(top=3)

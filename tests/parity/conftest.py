@@ -28,11 +28,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """fp32 tells most; fp64, that a difference is rounding, which rows of one network tell alike."""
+    """fp32 tells most; fp64, that a difference is rounding: of one network, and of one family, once."""
     for item in items:
         given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         row = given.get("row")
-        if isinstance(row, Row) and row.repeats and given.get("dtype") is torch.float64:
+        if not isinstance(row, Row) or given.get("dtype") is not torch.float64:
+            continue
+        if row.repeats or given.get("architecture", row.main) != row.main:
             item.add_marker(pytest.mark.soak)
 
 

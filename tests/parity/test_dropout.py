@@ -73,7 +73,11 @@ DROPOUT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     ("row", "architecture"),
-    [(row, architecture) for row, architecture in HEADS if row.family in DROPOUT],
+    [
+        pytest.param(row, architecture, marks=pytest.mark.soak if row.repeats and architecture != row.main else ())
+        for row, architecture in HEADS
+        if row.family in DROPOUT
+    ],
     ids=[architecture for row, architecture in HEADS if row.family in DROPOUT],
 )
 @torch.no_grad()

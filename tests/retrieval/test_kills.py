@@ -82,7 +82,7 @@ def answers(store: Path) -> list[list[tuple[str, int, float]]]:
     return listed
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=pytest.mark.soak)])
 def test_killed_at_any_time(tmp_path: Path, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexing, "BATCH_PASSAGES", 4)
     encoder = glassformer.load(make_encoder(tmp_path / "encoder"))

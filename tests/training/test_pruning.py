@@ -92,6 +92,8 @@ def test_the_sparsity_grows_to_exactly_the_share_and_is_saved(
     assert events[-1]["sparsity"] == pytest.approx(spec.sparsity, abs=0.01)
 
 
+# Where pruning goes on; after its end, of which rewinding makes the most.
+@pytest.mark.representative("7", "rewinding")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("cut", [7, 13])
 def test_cut_and_resumed_it_is_the_same_to_the_last_bit(tmp_path: Path, method: str, cut: int) -> None:

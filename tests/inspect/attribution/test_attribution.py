@@ -20,7 +20,7 @@ from glassformer.inspect.attribution.target import TargetRequest
 from glassformer.inspect.outputs import OutputNames, OutputTable, output_table
 from glassformer.inspect.tokens import Token, find_token
 from tests.inspect.passes import network_of, reading_of
-from tests.inspect.test_lens import HEADS, SHAKESPEARE, session_of
+from tests.inspect.test_lens import SHAKESPEARE, heads, session_of
 
 STORY = "ROMEO: O, she doth teach the torches"
 
@@ -31,7 +31,7 @@ def request_of(session: Session) -> TargetRequest:
     return TargetRequest(at=4) if columns == "tokens" else TargetRequest()
 
 
-@pytest.mark.parametrize(("family", "task"), HEADS)
+@heads
 def test_parts_add_up_to_the_logit(family: str, task: str) -> None:
     session = _double(session_of(family, task))
     request, network, streams = request_of(session), session.network, session.streams
