@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,18 @@ def test_tokens_of_a_session(serve: Serve) -> None:
     assert "there is no point 99" in client.view("neighbours", **where, point=99, level=0).error
     assert "'level' is no option" in client.view("embedding", **where, level=3).error
     assert client.view("embedding", s="gone", stream="text").status == 410
+
+
+def test_a_map_of_directions_says_so(models: dict[str, Model]) -> None:
+    session = models["bert"].inspect("time flies like an arrow")
+    made = session_map(session, "text")
+    assert made.scaled == "" and made.description()["scaled"] == ""
+    scaled = replace(made, embedding_map=replace(made.embedding_map, directions=True))
+    level, point, times = scaled.embedding_map.longest
+    word, name = session.streams["text"][point].text, scaled.embedding_map.levels[level]
+    assert scaled.scaled.endswith(f"after {name} the vector of “{word}” is {times:.0f} times longer than the median.")
+    lengths = decode(scaled.places()).arrays["lengths"]
+    np.testing.assert_allclose(lengths[0], session.states(0).norm(dim=1).numpy(), rtol=1e-5)
 
 
 def test_a_corpus_with_its_study(client: Client, corpus: PageMap) -> None:

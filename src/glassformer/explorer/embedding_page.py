@@ -98,6 +98,19 @@ class PageMap:
             sentences.append(f"{level.capitalize()}: {sentence}.")
         return sentences
 
+    @property
+    def scaled(self) -> str:
+        """That the vectors were scaled before they were mapped, and why, in a sentence; empty where they were not."""
+        each = self.embedding_map
+        if not each.of_directions:
+            return ""
+        level, point, times = each.longest
+        name = shorten(each.name(point), NAME_CHARACTERS)
+        return (
+            "Vectors are scaled to length 1 before they are mapped, so that the map shows directions: "
+            f"after {each.levels[level]} the vector of “{name}” is {times:.0f} times longer than the median."
+        )
+
     def description(self) -> dict[str, Any]:
         """What the points are, as declared in web/src/core/embedding.ts."""
         each = self.embedding_map
@@ -116,14 +129,17 @@ class PageMap:
             "spans": None if each.spans is None else [list(span) for _, span in shown],
             "keys": [_key(i, row) for i, row in enumerate(each.rows)],
             "explained": each.explained.tolist(),
+            "scaled": self.scaled,
             "findings": self.findings,
             "classes": {name: _classes(values) for name, values in classes.items()},
             "study": None if self.study is None else _numbers_of(self.study),
         }
 
     def places(self) -> bytes:
-        """The first two principal components of every level, as a frame."""
-        return encode("places", {"places": self.embedding_map.pca.astype(np.float32)}, {"method": "pca"})
+        """The first two principal components of every level, as a frame; of tokens also their lengths."""
+        each = self.embedding_map
+        lengths = {"lengths": each.lengths.astype(np.float32)} if self.kind == "tokens" else {}
+        return encode("places", {"places": each.pca.astype(np.float32), **lengths}, {"method": "pca"})
 
     def projection(
         self,

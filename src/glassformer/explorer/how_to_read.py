@@ -23,7 +23,8 @@ HOW_TO_READ = {
         "it. With two texts, 0 is the output for the corrupt one, 1 for the clean one."
     ),
     "embedding": (
-        "A projection of vectors to two dimensions. PCA keeps large distances; t-SNE and UMAP keep neighbours, and "
+        "A projection of vectors to two dimensions, or of their directions where one is many times longer than others. "
+        "PCA keeps large distances; t-SNE and UMAP keep neighbours, and "
         "distances between clusters mean little. The lists compare the vectors themselves. Colours and shapes are "
         "classes; a thin line is the path of the pinned dot through the layers."
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
@@ -64,6 +65,24 @@ def test_a_level_lies_on_the_one_before() -> None:
     turned = first @ np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0]
     both = EmbeddingMap(("one", "two"), np.stack([first, turned]), [{"text": ""}] * 30)
     np.testing.assert_allclose(both.pca[0], both.pca[1], atol=1e-5)
+
+
+def test_where_one_vector_is_much_longer_directions_are_mapped() -> None:
+    long = vectors()
+    long[3] *= 100
+    made, plain = EmbeddingMap.of_vectors(long), EmbeddingMap.of_vectors(long, directions=False)
+    assert made.of_directions and made.select([3, 4]).of_directions and made.longest[:2] == (0, 3)
+    assert not plain.of_directions and not EmbeddingMap.of_vectors(vectors()).of_directions
+    unit = torch.nn.functional.normalize(torch.from_numpy(long).double(), dim=1)
+    centred = unit - unit.mean(0)
+    _, singular, axes = torch.linalg.svd(centred, full_matrices=False)
+    np.testing.assert_allclose(np.abs(made.pca[0]), (centred @ axes[:2].T).abs().numpy(), atol=1e-6)
+    np.testing.assert_allclose(made.explained[0], (singular**2 / (singular**2).sum())[:2].numpy(), atol=1e-6)
+    np.testing.assert_allclose(made.lengths[0], torch.from_numpy(long).double().norm(dim=1).numpy(), rtol=1e-6)
+    others = [i for i in range(30) if i != 3]
+    across = [np.ptp(each.pca[0][others, 0]) / np.ptp(each.pca[0][:, 0]) for each in (made, plain)]
+    assert across[0] > 0.5 > 0.1 > across[1], "as they are, the others lie on one point"
+    assert "scaled to length 1" in made.charts()[0].title and "scaled" not in plain.charts()[0].title
 
 
 def test_neighbours_and_selections(points: EmbeddingMap) -> None:

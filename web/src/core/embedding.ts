@@ -35,6 +35,8 @@ export interface EmbeddingDescription {
   keys: string[];
   /** The share of the variance that the two components of each level explain. */
   explained: [number, number][];
+  /** That the vectors were scaled to length 1 before they were mapped, and why; empty where they were not. */
+  scaled: string;
   /** What each level shows, in a sentence. */
   findings: string[];
   classes: Record<string, Classes>;
@@ -49,6 +51,8 @@ export type Places = Float32Array;
 export interface EmbeddingMap extends EmbeddingDescription {
   /** Principal components of each level. */
   pca: Places[];
+  /** Of tokens, the length of each vector at each level, as it is. */
+  lengths?: Float32Array;
 }
 
 export interface ProjectionRequest {
@@ -71,7 +75,7 @@ export interface EmbeddingSource {
   readonly stored: ((map: EmbeddingMap) => string[]) | null;
 }
 
-export const embeddingOf = (about: EmbeddingDescription, frame: BinaryFrame): EmbeddingMap => ({ ...about, pca: placesOf(frame) });
+export const embeddingOf = (about: EmbeddingDescription, frame: BinaryFrame): EmbeddingMap => ({ ...about, pca: placesOf(frame), lengths: frame.arrays.lengths as Float32Array | undefined });
 
 export function placesOf({ arrays, shapes }: BinaryFrame): Places[] {
   const [levels, points] = shapes.places;

@@ -33,6 +33,8 @@ from glassformer.reports.table import IntervalCell, Table, percent
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
 MAX_COMPARED = 2048
 """Points of which each is compared with each: a tenth of a second a level."""
+LONGER = 8
+"""Times the median length: one vector as long as that takes the map for itself, and leaves the others on one point."""
 MAX_POINTS = 400
 """Points of the map on the page of a report; more are one cloud."""
 NAME_CHARACTERS = 120
@@ -55,6 +57,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
     labels: the class of each point, where there are classes
     spans: start and end of the word in its text
     word: the word whose occurrences these are
+    directions: map vectors that are scaled to length 1; None = where one is `LONGER` times longer than the median
     """
 
     levels: tuple[str, ...]
@@ -63,9 +66,10 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
     labels: Sequence[str] | None = None
     spans: Sequence[tuple[int, int]] | None = None
     word: str | None = None
+    directions: bool | None = None
 
     @classmethod
-    def of(cls, embeddings: ContextualEmbeddings) -> EmbeddingMap:
+    def of(cls, embeddings: ContextualEmbeddings, *, directions: bool | None = None) -> EmbeddingMap:
         """The map of contextual embeddings, level by level."""
         return cls(
             tuple(map_level_names(embeddings.levels)),
@@ -74,17 +78,24 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             embeddings.labels,
             None if embeddings.word is None else [(item.start, item.end) for item in embeddings.items],
             embeddings.word,
+            directions,
         )
 
     @classmethod
     def of_vectors(
-        cls, vectors: Any, texts: Sequence[str] | None = None, labels: Sequence[str] | None = None
+        cls,
+        vectors: Any,
+        texts: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        *,
+        directions: bool | None = None,
     ) -> EmbeddingMap:
         """The map of any vectors, such as sentence embeddings.
 
         Args:
             vectors: [N, D]
             texts, labels: of each
+            directions: as of the class
 
         Raises: DataError: NaN or infinity among the vectors, or another number of texts or labels.
         """
@@ -97,14 +108,36 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             row.update({} if labels is None else {"label": str(labels[i])})
             row["text"] = str(i) if texts is None else texts[i]
         named = None if labels is None else [str(label) for label in labels]
-        return cls(("vectors",), array[None], rows, named)
+        return cls(("vectors",), array[None], rows, named, directions=directions)
 
     def __len__(self) -> int:
         return int(self.states.shape[1])
 
     @cached_property
+    def lengths(self) -> np.ndarray:
+        """Lengths of the vectors as they are. [levels, N]"""
+        return np.stack([np.linalg.norm(level.astype(np.float64), axis=1) for level in self.states])
+
+    @cached_property
+    def of_directions(self) -> bool:
+        """Whether vectors are scaled to length 1 before they are mapped: at all levels, which lie on each other."""
+        return self.longest[2] > LONGER if self.directions is None else self.directions
+
+    @cached_property
+    def longest(self) -> tuple[int, int, float]:
+        """The vector that exceeds the median length of its level most: level, point, and how many times."""
+        medians = np.median(self.lengths, axis=1, keepdims=True)
+        times = self.lengths / np.where(medians > 0, medians, 1)
+        level, point = np.unravel_index(times.argmax(), times.shape)
+        return int(level), int(point), float(times[level, point])
+
+    def _vectors(self, level: int) -> np.ndarray:
+        """What is mapped of a level. [N, D]"""
+        return unit_rows(self.states[level]) if self.of_directions else self.states[level]
+
+    @cached_property
     def _pca(self) -> tuple[np.ndarray, np.ndarray]:
-        places, shares = zip(*(pca(level) for level in self.states), strict=True)
+        places, shares = zip(*(pca(self._vectors(level)) for level in range(len(self.levels))), strict=True)
         aligned = [places[0]]
         for level in places[1:]:
             aligned.append(_onto(level, aligned[-1]))
@@ -138,7 +171,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
         """
         chosen = method if isinstance(method, ProjectionOptions) else ProjectionOptions(**{"method": method, **options})
         numbers = [self.level(each) for each in levels]
-        places = project([self.states[i] for i in numbers], chosen, progress, check)
+        places = project([self._vectors(i) for i in numbers], chosen, progress, check)
         aligned = np.stack([_onto(points, self.pca[i]) for i, points in zip(numbers, places, strict=True)])
         return aligned[0] if len(aligned) == 1 else aligned
 
@@ -191,6 +224,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             None if self.labels is None else [self.labels[i] for i in chosen],
             None if self.spans is None else [self.spans[i] for i in chosen],
             self.word,
+            self.of_directions,
         )
 
     def to_pandas(self, level: int = -1) -> Any:
@@ -277,7 +311,8 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             for i in chosen
         ]
         across, up = (Axis(f"component {i}: {percent(x)} of the variance") for i, x in enumerate(self.explained[-1], 1))
-        of = f" ({MAX_POINTS} of {count:,} points)" if count > MAX_POINTS else ""
+        of = " of vectors scaled to length 1" if self.of_directions else ""
+        of += f" ({MAX_POINTS} of {count:,} points)" if count > MAX_POINTS else ""
         return [TradeOff(f"{self.levels[-1]}, by PCA{of}", across, up, points, groups)]
 
 

@@ -127,6 +127,7 @@ export function Legend({ controller }: { controller: EmbeddingController }) {
         {controller.state.value.method === "pca" ? <><Term of="PCA" />: two components explain {percent(first + second)} of the variance ({percent(first)} + {percent(second)})</> : "distances between groups mean little here; neighbours mean something"}
         {map.levels.length > 1 && " · each level is turned to lie on the one before"}
       </p>
+      {map.scaled && <p class="hint map-scaled">{map.scaled}</p>}
     </div>
   );
 }

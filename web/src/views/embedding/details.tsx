@@ -51,9 +51,10 @@ export function Details({ controller, look }: { controller: EmbeddingController;
 function Point({ controller, point }: { controller: EmbeddingController; point: number }) {
   const map = controller.map.value!;
   const classes = Object.entries(map.classes).map(([name, { names, of }]) => `${name}: ${names[of[point]]}`);
+  const length = map.lengths?.[controller.level.value * map.points + point];
   return (
     <div class="map-point">
-      <p class="hint">{[pointName(map, point), ...(map.kind === "tokens" ? [] : classes)].join(" · ")}</p>
+      <p class="hint">{[pointName(map, point), ...(length === undefined ? classes : [`length ${number(length)}`])].join(" · ")}</p>
       <p class="map-text"><Text controller={controller} point={point} /></p>
     </div>
   );
