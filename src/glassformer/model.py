@@ -584,8 +584,8 @@ class Model(nn.Module, InNotebook):
             model.attribute("Ada met Grace", target="B-PER", at="Ada")         the tag of a word
             model.attribute(question, text)                                    the span of an answer
 
-        Direct logit attribution, gradient × input, and integrated gradients or, where a short text needs them, Shapley
-        values.
+        Direct logit attribution, gradient × input, and integrated gradients or, where these miss too much, Shapley
+        values of a short text and, of a longer one, what leaving out each word changes.
 
         Args:
             texts: as in `inspect`

@@ -71,8 +71,9 @@ def attribute(
 ) -> None:
     """Attribution: which words, heads and layers made an output: a class, a tag, a span, the next token.
 
-    Words by integrated gradients, or by Shapley values of a short text, which add up to the change of the logit from a
-    text without them; heads and feed-forward layers by direct logit attribution, which adds up to the logit.
+    Words by integrated gradients, which add up to the change of the logit from a text without them; where these miss
+    too much, by Shapley values of a short text, or by leaving out each word of a longer one. Heads and feed-forward
+    layers by direct logit attribution, which adds up to the logit.
 
     Examples:
       glassformer attribute runs/emotion/model 'i feel so furious about it' --target anger
@@ -82,7 +83,7 @@ def attribute(
     if html is not None:
         check_html_path(html)
     loaded, session = opened(model, texts, loading, truncation=truncate)
-    with progress_of("gradients") as update:
+    with progress_of("words") as update:
         result = session.attribute(progress=update, **given(request))
     if html is not None:
         from glassformer.explorer.readings import read

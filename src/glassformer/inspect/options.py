@@ -83,8 +83,8 @@ class IntegratedGradientsRequest(AttributionRequest):
     steps: Annotated[
         NonNegativeInt | None,
         Doc(
-            "Number of gradients between baseline and input; 0 = heads and layers alone. Default: doubled until their "
-            "sum is within 1%."
+            "Number of gradients between baseline and input; 0 = heads and layers alone. Default: 16, and a more exact "
+            "method where their sum misses more than 1%."
         ),
     ] = None
 

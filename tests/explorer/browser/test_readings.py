@@ -97,7 +97,7 @@ def test_views_begin_with_what_they_found(tab: Tabs, speech: Look) -> None:
     """Before the sentence on how to read them."""
     for look, view, sentence in (
         (speech, "lens", r"From .+ on, the model would say “.+” after “s”: \d+% in the end\."),
-        (speech, "attribution", r".+: logit .+The word that speaks most for it is “.+”.+; the strongest part is .+\."),
+        (speech, "attribution", r".+: logit .+The word that speaks most for it is “.+”.+\. The strongest part is .+\."),
     ):
         page = tab().goto(look, view=view)
         found = page.locator(".found > p").first
@@ -211,25 +211,27 @@ def test_a_first_attribution_comes_from_few_gradients_and_says_what_an_exact_one
         change, miss = result.target.score - result.baseline_score, 0.3 if asked[-1] else 0.005
         scale = change * (1 + miss) / sum(float(x.sum()) for x in result.shares.values())
         off = {stream: x * scale for stream, x in result.shares.items()}
-        return frame(replace(result, shares=off, seconds=seconds, subsets=subsets))
+        return frame(replace(result, shares=off, seconds=seconds, texts=texts))
 
     monkeypatch.setattr(readings, "attribution", noted)
     monkeypatch.setattr(readings, "attribution_frame", inexact)
-    ways = {0: "up to 512 gradients, at most 64 s", 96: "all 96 texts with and without each token, at most 64 s"}
-    for seconds, subsets, target in ((2.0, 0, " the"), (32.0, 96, " a"), (0.01, 0, " my")):
+    ways = {0: "up to 512 gradients, at most 64 s", 30: "30 texts with replaced words, at most 52 s"}
+    for seconds, texts, target in ((2.0, 0, " the"), (32.0, 30, " a"), (0.01, 0, " my")):
         page = tab().goto(speech, **{"view": "attribution", "r.target": target, "r.at": 3})
         page.get_by_role("heading", name=f"Why “{target.strip()}”").wait_for()
         if seconds > 1:
             page.get_by_role("status").filter(has_text="from 16 gradients: the words miss 30% of the change").wait_for()
-            page.locator(".found > p").filter(has_text="they miss 30% of the change, so none is named").wait_for()
+            page.locator(".found > p").filter(
+                has_text="16 gradients miss 30% of the change, so none is named"
+            ).wait_for()
             assert asked == [0, 16] and page.locator(".attr-word:not(.attr-rough)").count() == 0, (
                 "rough words have no colour"
             )
             page.get_by_label("gradient × input").check()
             page.locator(".attr-rough").first.wait_for(state="detached")
             page.get_by_label("integrated gradients").check()
-            page.get_by_role("button", name=f"Compute {ways[subsets]}").click()
-        page.locator("summary", has_text="completeness gap 0.50%").wait_for()
+            page.get_by_role("button", name=f"Compute {ways[texts]}").click()
+        page.locator("summary", has_text="which miss 0.50% of the change").wait_for()
         page.locator(".found > p").filter(has_text="The word that speaks most for it is").wait_for()
         assert page.locator(".attr-rough").count() == 0
         assert asked == [0, 16, None] and not page.get_by_text("A first answer").is_visible()
@@ -240,7 +242,7 @@ def test_words_and_heads_of_an_attribution(tab: Tabs, speech: Look, plays: Model
     one = tab()
     page = one.goto(speech, view="attribution")
     found = plays.attribute(TEXT)
-    page.locator("summary", has_text=f"completeness gap {100 * found.gap:.2f}%").wait_for()  # the exact one, at last
+    page.locator("summary", has_text=found.how).wait_for()  # the exact one, at last
     words = page.locator(".attr-word").evaluate_all("(all) => all.map((each) => each.getAttribute('aria-label'))")
     assert [label.rpartition(" ")[0] for label in words] == [word for word, _ in found.words["text"]]
     assert [float(label.rpartition(" ")[2].replace("−", "-")) for label in words] == pytest.approx(

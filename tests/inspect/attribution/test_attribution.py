@@ -116,7 +116,7 @@ def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> Non
     assert found.gap < 0.01 and found.steps == 16 and abs(found.remainder) < 1e-4
     assert found.target.title == "“of” after “s”"
     assert [word for word, _ in found.words["text"]][-2:] == ["the", "torches"]
-    assert any("completeness gap" in note for note in found.notes)
+    assert found.how.startswith("Integrated gradients, 16 steps, which miss 0.") and found.notes[0] == found.how
     change = found.target.score - found.baseline_score
     assert float(found.shares["text"].sum()) == pytest.approx(change, rel=0.01)
     rough = model.attribute(STORY, target=" of", baseline="zero", steps=1)
@@ -129,17 +129,38 @@ def test_a_finding_names_a_word_only_where_the_words_are_known_well_enough() -> 
     word, value = max(found.words["text"], key=lambda each: each[1])
     part = found.strongest(1)[0].name
     assert found.finding.startswith(
-        f"The word that speaks most for it is “{word.strip()}” (+{value:.3g}); the strongest"
+        f"The word that speaks most for it is “{word.strip()}” (+{value:.3g}). The strongest part is {part} ("
     )
     change = found.target.score - found.baseline_score
     for gap, named in ((ROUGH - 0.01, True), (ROUGH + 0.01, False), (5.78, False)):
         scale = change * (1 + gap) / float(found.shares["text"].double().sum())
         rough = replace(found, shares={"text": found.shares["text"] * scale})
-        assert rough.gap == pytest.approx(gap, abs=1e-4) and f"the strongest part is {part}" in found.finding
+        assert rough.gap == pytest.approx(gap, abs=1e-4) and f"The strongest part is {part}" in found.finding
         assert ("speaks most" in rough.finding) is named
     assert f"All {len(found.parts)} parts add up to the logit; the strongest is {part} (" in rough.finding
-    assert "they miss 578% of the change, so none is named here; compute them from more than 16" in rough.finding
+    assert (
+        "16 gradients miss 578% of the change, so none is named here; up to 512 gradients are more exact."
+        in rough.finding
+    )
     assert rough.finding in rough._repr_html_() and rough.finding in rough.above
+
+
+def test_a_finding_names_another_word_than_the_one_right_before_the_answer() -> None:
+    found = glassformer.load(SHAKESPEARE).attribute(STORY)
+    values = torch.arange(1.0, 1.0 + len(found.tokens["text"]))
+    scale = (found.target.score - found.baseline_score) / values.sum()
+    found = replace(found, shares={"text": values * scale * (1 if scale > 0 else -1)}, method="leave one out")
+    ranked = sorted(found.words["text"], key=lambda each: -each[1])
+    last = found.words["text"][-1]
+    (first, _), (second, value) = ranked[:2]
+    assert found.target.follows and last == ranked[0]
+    assert f"speaks most for it is “{first}” (" in found.finding
+    assert (
+        f"), which comes right before it and speaks for many words; of the others it is “{second}” (+{value:.3g})"
+        in (found.finding)
+    )
+    against = replace(found, target=replace(found.target, against="“a”"))
+    assert "right before" not in against.finding
 
 
 def test_pieces_of_the_line_where_the_score_jumps_get_most_gradients() -> None:

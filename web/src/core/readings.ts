@@ -72,9 +72,14 @@ export interface Attribution {
   /** How the shares were computed. */
   method: string;
   steps: number;
-  /** Texts that Shapley values take, which follow where integrated gradients miss too much; 0 = more gradients follow. */
-  subsets: number;
-  gap: number;
+  /** Texts with replaced words that a more exact method takes; 0 = more gradients. */
+  texts: number;
+  /** What a more exact answer is computed from. */
+  more: string;
+  /** How the words were computed, and whether they add up. */
+  how: string;
+  /** Null where they add up to nothing. */
+  gap: number | null;
   /** The gap is so large that the shares name and colour no word. */
   rough: boolean;
   /** Which word and which part speak for it, in a sentence. */

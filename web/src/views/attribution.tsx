@@ -144,12 +144,12 @@ function Waiting({ controller }: { controller: AttributionController }) {
     }
     return first && wait !== null ? (
       <p class="reading-waiting" role="status">
-        A first answer, from {first.steps} gradients: the words miss {percent(first.gap)} of the change.
-        <button onClick={() => void controller.refine()}>Compute {controller.more(first)}, at most {duration(wait)}</button>
+        A first answer, from {first.steps} gradients: the words miss {percent(first.gap ?? 0)} of the change.
+        <button onClick={() => void controller.refine()}>Compute {first.more}, at most {duration(wait)}</button>
       </p>
     ) : null;
   }
-  const so = !first ? "" : wait !== null ? `A first answer is below; ${controller.more(first)} take at most ${duration(wait)}. ` : first.steps === 0 ? "Heads and layers are below; the words follow. " : "";
+  const so = !first ? "" : wait !== null ? `A first answer is below; ${first.more} take at most ${duration(wait)}. ` : first.steps === 0 ? "Heads and layers are below; the words follow. " : "";
   return <p class="reading-waiting" role="status">{so}Computing the words{progress.of ? `: ${progress.done} of ${progress.of}` : "…"} <progress max={progress.of || 1} value={progress.done} aria-label="Share that is computed" /><button onClick={() => controller.interrupt()}>Stop</button></p>;
 }
 
@@ -184,7 +184,7 @@ function Words({ controller, found }: { controller: AttributionController; found
           </p>
         )}
         {rough ? (
-          <p class="lens-legend">{found.steps === 0 ? "hatched: not computed yet" : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap)} of the change`}</p>
+          <p class="lens-legend">{found.steps === 0 ? "hatched: not computed yet" : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap ?? 0)} of the change`}</p>
         ) : (
           <p class="lens-legend">
             <span>against {signed(-most)}</span>
@@ -243,7 +243,7 @@ function Notes({ controller, found }: { controller: AttributionController; found
   const sum = head && Object.values(controller.values(found)).reduce((all, values) => all + values.reduce((a, b) => a + b, 0), 0);
   return (
     <details class="attr-notes">
-      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "shares" && found.steps === 0 ? "The words are not computed yet; heads and layers are exact." : controller.state.value.method === "shares" ? `From ${found.baseline}, ${found.method === "Shapley values" ? `${found.subsets} texts` : `${found.steps} steps`}; completeness gap ${(100 * found.gap).toFixed(2)}%.` : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
+      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "shares" ? found.how : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
       <ul>{found.notes.map((note) => <li key={note}>{note}</li>)}</ul>
     </details>
   );

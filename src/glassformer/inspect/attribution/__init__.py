@@ -1,1 +1,1 @@
-"""Attribution of an output: words by integrated gradients or Shapley values, heads and layers by their direct share."""
+"""Attribution of an output: words by gradients or replaced tokens, heads and layers by their direct share."""

@@ -1,4 +1,4 @@
-"""Compute an attribution of a session: direct logit attribution, gradient × input, integrated gradients, Shapley."""
+"""Compute an attribution of a session: parts by direct logit attribution; words by gradients or replaced tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from glassformer.inspect.attribution.attribution import (
     FIXED,
     FIXED_HEAD,
     INTEGRATED,
+    LEAVE_ONE_OUT,
+    MAX_GAP,
+    MAX_STEPS,
     POST_NORM,
+    ROUGH,
     SHAPLEY,
     Attribution,
     Part,
@@ -32,7 +36,17 @@ from glassformer.inspect.attribution.attribution import (
     completeness_gap,
     token_shares,
 )
-from glassformer.inspect.attribution.shapley import MAX_TOKENS, places_that_differ, shapley_values, subset_of
+from glassformer.inspect.attribution.replaced_tokens import (
+    MAX_TOKENS,
+    MAX_WORDS,
+    each_left_out,
+    left_out_values,
+    places_that_differ,
+    shapley_values,
+    subsets_of,
+    with_some,
+    words_of,
+)
 from glassformer.inspect.attribution.target import Target, TargetRequest
 from glassformer.inspect.outputs import output_table, reads_layers
 from glassformer.models import eval_mode
@@ -42,10 +56,6 @@ if TYPE_CHECKING:
 
 STEPS, PIECE_STEPS = 16, 4
 """Gradients on the whole line from baseline to input, and on each piece of it after that."""
-MAX_STEPS = 512
-"""All of them together: as many as it takes for a gap of at most `MAX_GAP`."""
-MAX_GAP = 0.01
-"""Of the change of the logit, by which attributions that are summed may miss it."""
 TOKENS_AT_ONCE = 1024
 """Rows of a batch of such gradients: as many as have this many tokens together."""
 ZERO = "zero"
@@ -63,8 +73,9 @@ class AttributionOptions(TypedDict, total=False):
     at: the token where the output is, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
-    steps: gradients from baseline to input; None = what it takes for the words to add up to within 1%: more gradients,
-        or Shapley values of a short text; 0 = none: what is exact comes at once
+    steps: gradients from baseline to input; 0 = none: what is exact comes at once; None = 16, and where their sum
+        misses more than 1%, what is more exact: Shapley values of a short text; of a longer one more gradients, or,
+        where 16 miss more than a tenth, leaving out one word at a time
     progress: called with the number of gradients or texts done and of all
     """
 
@@ -98,21 +109,20 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
         products = {s: (here.taps[tap] * here.gradients[tap])[0].sum(-1).float() for s, tap in inputs.items()}
         path = _Path(session, score, flow, inputs, options.get("baseline"))
         shares, used = ({}, 0) if steps == 0 else path.integrate(aim.score, steps, progress)
-        exact = (
-            steps is None and bool(path.subsets) and completeness_gap(shares, aim.score - path.score_there) > MAX_GAP
-        )
-        if exact:
-            shares = path.shapley(aim.score, progress)
+        then, texts = path.next_method(completeness_gap(shares, aim.score - path.score_there))
+        method = then if steps is None else INTEGRATED
+        if method != INTEGRATED:
+            shares = path.replaced(method, aim.score, progress)
     return Attribution(
         target=aim,
         tokens={stream: session.streams[stream] for stream in inputs},
         gradient_input=products,
         shares=shares,
-        method=SHAPLEY if exact else INTEGRATED,
+        method=method,
         baseline=path.name,
         baseline_score=path.score_there,
         steps=used,
-        subsets=path.subsets,
+        texts=texts,
         parts=tuple(parts),
         by_token=_by_token(session, gradients),
         norms=session.norms(aim.stream),
@@ -237,6 +247,7 @@ class _Path:
         here = {tap: session.states(0, stream)[None] for stream, tap in inputs.items()}
         there, self.score_there = self._vectors(self.blank)
         self.places = places_that_differ(self.batch, self.blank, tuple(inputs))
+        self.words = words_of(self.places, session.streams)
         if baseline == ZERO:
             there = {tap: torch.zeros_like(x) for tap, x in here.items()}
             with torch.no_grad():
@@ -251,29 +262,33 @@ class _Path:
             value = self.score(self.network(batch, replace(self.flow, tape=tape)))
         return dict(tape.taps), float(value)
 
-    @property
-    def subsets(self) -> int:
-        """Texts that have some of the tokens and lack the others; 0 = too many, or more than tokens is replaced."""
+    def next_method(self, gap: float) -> tuple[str, int]:
+        """What the words are computed by where a first few gradients miss a share of the change, and its texts."""
         only_tokens = self.places and all(getattr(self.batch, name) is None for name in FEATURES)
-        return 2 ** len(self.places) if only_tokens and len(self.places) <= MAX_TOKENS else 0
+        if gap <= MAX_GAP or not only_tokens:
+            return INTEGRATED, 0
+        if len(self.places) <= MAX_TOKENS:
+            return SHAPLEY, 2 ** len(self.places)
+        return (LEAVE_ONE_OUT, len(self.words)) if gap > ROUGH and len(self.words) <= MAX_WORDS else (INTEGRATED, 0)
 
-    def shapley(self, end: float, progress: Progress) -> dict[str, Tensor]:
-        """Shapley values of each token by stream.
+    def replaced(self, method: str, end: float, progress: Progress) -> dict[str, Tensor]:
+        """Shares of each token by stream, from texts of which some tokens are replaced.
 
         Args:
             end: the score of the input
         """
-        scores = [self.score_there]
+        there = subsets_of(len(self.places)) if method == SHAPLEY else each_left_out(self.words, self.places)
+        scores = list[float]()
         with torch.no_grad():
-            for start in range(1, self.subsets - 1, self._rows):
-                progress(start, self.subsets)
-                rows = range(start, min(start + self._rows, self.subsets - 1))
-                given = subset_of(_repeated(self.batch, len(rows)), _repeated(self.blank, len(rows)), self.places, rows)
+            for rows in there.split(self._rows):
+                progress(len(scores), len(there))
+                given = with_some(_repeated(self.batch, len(rows)), _repeated(self.blank, len(rows)), self.places, rows)
                 scores += self.score(self.network(given, self.flow)).reshape(-1).tolist()
-        progress(self.subsets, self.subsets)
+        progress(len(there), len(there))
         shares = {stream: torch.zeros(self.step[tap].shape[1]) for stream, tap in self.inputs.items()}
-        values = shapley_values(torch.tensor([*scores, end], dtype=torch.float64))
-        for (stream, at), value in zip(self.places, values, strict=True):
+        table = torch.tensor(scores, dtype=torch.float64)
+        exact = zip(self.places, shapley_values(table).tolist(), strict=True) if method == SHAPLEY else None
+        for (stream, at), value in exact or left_out_values(table, end, self.words):
             shares[stream][at] = value
         return shares
 
@@ -285,11 +300,12 @@ class _Path:
 
         Args:
             end: the score of the input
-            steps: gradients on the whole line; None = as many as it takes, where Shapley values take more
+            steps: gradients on the whole line; None = as many as it takes, unless another method is next
         """
         scores, used = {0.0: self.score_there, 1.0: end}, steps or STEPS
         pieces = dict(self._integrals([(0.0, 1.0)], used, progress, (0, used)))
-        while steps is None and not self.subsets and used < MAX_STEPS:
+        first = completeness_gap(next(iter(pieces.values())), end - self.score_there)
+        while steps is None and self.next_method(first)[0] == INTEGRATED and used < MAX_STEPS:
             gaps = {
                 (low, high): abs(float(sum(x.sum() for x in tokens.values())) - (scores[high] - scores[low]))
                 for (low, high), tokens in pieces.items()

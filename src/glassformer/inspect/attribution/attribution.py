@@ -4,6 +4,8 @@
     gradient × input           Σ over a token's vector: input · ∂logit/∂input                   at this input
     integrated gradients       the mean of the gradient from a baseline to the input, ×         adds up to the
                                (input - baseline)                                               logit's change
+    Shapley values             what a token adds, averaged over all orders of adding the tokens (replaced_tokens.py)
+    leave one out              by how much the logit is lower without a word                    adds up to nothing
 
 Direct logit attribution follows the residual stream alone: what a part wrote there, and what the norms and the head
 make of that. What it made later layers do is theirs. Scales of norms and gates of the head are fixed at their values in
@@ -18,7 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from itertools import islice
+from typing import Literal, NamedTuple
 
 from torch import Tensor
 
@@ -28,11 +31,15 @@ from glassformer.inspect.tokens import Token, readable
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table, percent
 
+MAX_GAP = 0.01
+"""Of the change of the logit, by which attributions that are summed may miss it."""
+MAX_STEPS = 512
+"""Gradients, as many as it takes for a gap of at most `MAX_GAP`."""
 ROUGH = 0.1
 """Completeness gap from which on no word is named: what is missing may be another word's."""
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]
 
-INTEGRATED, SHAPLEY = "integrated gradients", "Shapley values"
+INTEGRATED, SHAPLEY, LEAVE_ONE_OUT = "integrated gradients", "Shapley values", "leave one out"
 """How the words were computed."""
 FIXED = "the scale of every norm is fixed at its value in this pass"
 FIXED_HEAD = "and so are the gates of the head's activation functions"
@@ -59,7 +66,7 @@ class Part:
 
 
 ATTRIBUTION_KEYS = (
-    "target", "tokens", "shares", "gradient_input", "words", "method", "baseline", "baseline_score", "steps", "subsets",
+    "target", "tokens", "shares", "gradient_input", "words", "method", "baseline", "baseline_score", "steps", "texts",
     "gap", "parts", "remainder", "norms", "approximations", "seconds",
 )  # fmt: skip
 
@@ -76,11 +83,11 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     tokens: of each stream that the network reads
     gradient_input: of each token of each stream. [T]
     shares: of each token of each stream, by `method`; empty where no gradients were asked for. [T]
-    method: "integrated gradients"; of a short text of which they miss too much, "Shapley values", which are exact
+    method: "integrated gradients"; where they miss too much, "Shapley values" or, of a long text, "leave one out"
     baseline: what the text was replaced by
     baseline_score: the logit there
     steps: gradients on the way
-    subsets: texts that Shapley values take, with each token there or replaced; 0 = too many, or no text
+    texts: with replaced tokens, that `method` took, or that a more exact one takes; 0 = none, or more gradients do
     parts: direct logit attribution; they add up to the logit, but for `remainder`
     by_token: of each head, by the token that it read; its sum is the head's part. Attention map → [layers, heads, S]
     norms: of the residual stream of the head. [L + 1, T]
@@ -95,7 +102,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     baseline: str
     baseline_score: float
     steps: int
-    subsets: int
+    texts: int
     parts: tuple[Part, ...]
     by_token: dict[str, Tensor]
     norms: Tensor
@@ -108,14 +115,16 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         return self.target.score - sum(part.value for part in self.parts)
 
     @property
-    def gap(self) -> float:
-        """Completeness gap of the shares: |sum - change of the logit|, as a share of that change."""
+    def gap(self) -> float | None:
+        """Completeness gap of the shares: |sum - change of the logit|, as a share of that change; None = no sum."""
+        if self.method == LEAVE_ONE_OUT:
+            return None
         return completeness_gap(self.shares, self.target.score - self.baseline_score)
 
     @property
     def rough(self) -> bool:
         """Whether the shares miss so much that no word is named or coloured by them."""
-        return not self.shares or self.gap > ROUGH
+        return not self.shares or (self.gap is not None and self.gap > ROUGH)
 
     def strongest(self, count: int = 10) -> list[Part]:
         """The parts with the largest contributions, of either sign."""
@@ -133,7 +142,10 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     @property
     def words(self) -> dict[str, list[tuple[str, float]]]:
         """Shares, summed over the tokens of each word: stream → word and value."""
-        return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in self.shares.items()}
+        return {
+            stream: [word[:2] for word in word_shares(self.tokens[stream], x.tolist())]
+            for stream, x in self.shares.items()
+        }
 
     @property
     def finding(self) -> str:
@@ -145,40 +157,66 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         if self.rough:
             return (
                 f"All {len(self.parts)} parts add up to the logit; the strongest is {strongest}. The words are still "
-                f"rough: they miss {percent(self.gap)} of the change, so none is named here; compute them from more "
-                f"than {self.steps} gradients."
+                f"rough: {counted(self.steps, 'gradient')} miss {percent(self.gap or 0.0)} of the change, so none is "
+                f"named here; {self.more} are more exact."
             )
-        own = [
-            (token, value)
-            for token, value in zip(self.tokens[stream], self.shares[stream].tolist(), strict=True)
-            if not token.special
-        ]
-        if not own:
-            return f"The strongest part is {strongest}."
-        word, value = max(_words(*zip(*own, strict=True)), key=lambda each: each[1])
-        return (
-            f"The word that speaks most for it is “{readable(word)}” ({_signed(value)}); "
-            f"the strongest part is {strongest}."
-        )
+        return f"{self._strongest_words(stream)}The strongest part is {strongest}."
+
+    def _strongest_words(self, stream: str) -> str:
+        """The word with the largest share; where that is the word before the answer, another one too."""
+        tokens, aim = self.tokens[stream], self.target
+        words = [word for word in word_shares(tokens, self.shares[stream].tolist()) if not tokens[word.at].special]
+        if not words:
+            return ""
+        first, *others = sorted(words, key=lambda word: -word.value)
+        sentence = f"The word that speaks most for it is “{readable(first.text)}” ({_signed(first.value)})"
+        before = aim.follows and stream == aim.stream and aim.position in range(first.at, first.at + first.tokens)
+        if before and aim.against is None and others and others[0].value > 0:
+            return (
+                f"{sentence}, which comes right before it and speaks for many words; of the others it is "
+                f"“{readable(others[0].text)}” ({_signed(others[0].value)}). "
+            )
+        return f"{sentence}. "
+
+    @property
+    def more(self) -> str:
+        """What a more exact answer is computed from, where this is of a few gradients."""
+        return f"{self.texts:,} texts with replaced words" if self.texts else f"up to {MAX_STEPS} gradients"
+
+    @property
+    def how(self) -> str:
+        """How the words were computed, and whether their numbers add up."""
+        change = f"{self.target.score - self.baseline_score:+.3f}".replace("-", "−")
+        ends = f"from {self.baseline_score:z.3f} without the words to {self.target.score:z.3f}"
+        whole = f"the change of the logit, {change}, {ends}"
+        if not self.shares:
+            return "The words are not computed yet; heads and layers are exact."
+        if self.method == LEAVE_ONE_OUT:
+            return "Each number is by how much the logit is lower without that word; they do not add up."
+        if self.method == SHAPLEY:
+            return f"Shapley values of {self.texts:,} texts, which add up to {whole}."
+        care = "; read them with care" if (self.gap or 0.0) > MAX_GAP else ""
+        return f"Integrated gradients, {counted(self.steps, 'step')}, which miss {self.gap:.2%} of {whole}{care}."
 
     @property
     def notes(self) -> list[str]:
         """What to know before one believes the numbers."""
-        change = f"{self.target.score - self.baseline_score:+.3f}"
-        if self.method == SHAPLEY:
-            words = (
-                f"Shapley values: {self.subsets} texts, with each token there or {self.baseline}; they add up to the "
-                f"change {change}, of which {counted(self.steps, 'gradient')} missed more than 1%"
-            )
-        else:
-            words = (
-                f"integrated gradients: {self.steps} steps from {self.baseline}; completeness gap {self.gap:.2%} of "
-                f"the change {change}" + (": more than 1%, so read them with care" if self.gap > 0.01 else "")
-            )
-        return [
-            words if self.shares else "integrated gradients: not computed; they say what each word added",
-            f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
-        ]
+        few = f"{counted(self.steps, 'gradient')} missed more than"
+        details = {
+            INTEGRATED: f"on a straight line from {self.baseline}",
+            SHAPLEY: f"each token is there, or {self.baseline}; integrated gradients of {few} 1% of the change",
+            LEAVE_ONE_OUT: f"{counted(self.texts, 'text')}, each with {self.baseline.replace('each', 'one')}; of two "
+            f"words that say the same, neither is missed; integrated gradients of {few} a tenth of the change",
+        }
+        aim = self.target
+        exact = f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}"
+        if not self.shares:
+            return [self.how, exact]
+        others = [name for name, _ in aim.likely if f"“{name}”" != aim.name] if aim.against is None else []
+        apart = (
+            f"a word may speak for many outputs; rather than “{each}” shows what tells the two apart" for each in others
+        )
+        return [self.how, f"{self.method}: {details[self.method]}", *islice(apart, 1), exact]
 
     @property
     def heading(self) -> str:
@@ -226,14 +264,24 @@ def _signed(value: float) -> str:
     return f"{value:+z.3g}".replace("-", "−")
 
 
-def _words(tokens: Sequence[Token], values: Sequence[float]) -> list[tuple[str, float]]:
-    words: list[tuple[str, float]] = []
-    for token, value in zip(tokens, values, strict=True):
+class WordShare(NamedTuple):
+    """A word, the sum over its tokens, and where these are: the first, and how many."""
+
+    text: str
+    value: float
+    at: int
+    tokens: int
+
+
+def word_shares(tokens: Sequence[Token], values: Sequence[float]) -> list[WordShare]:
+    """Shares of tokens, summed over each word."""
+    words: list[WordShare] = []
+    for at, (token, value) in enumerate(zip(tokens, values, strict=True)):
         if token.continues and words:
-            text, so_far = words[-1]
-            words[-1] = (text + token.text, so_far + value)
+            last = words[-1]
+            words[-1] = WordShare(last.text + token.text, last.value + value, last.at, last.tokens + 1)
         else:
-            words.append((token.text, value))
+            words.append(WordShare(token.text, value, at, 1))
     return words
 
 

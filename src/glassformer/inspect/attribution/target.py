@@ -33,6 +33,7 @@ class Target(
 
     name, against: of the choices
     position: of the token where it is; None = the text as a whole
+    follows: it is what comes after that token
     score: its logit in this pass
     probability: among the choices of its column
     likely: of a model over a vocabulary, the most likely outputs there, with their probabilities
@@ -50,6 +51,7 @@ class Target(
     against: str | None = None
     likely: tuple[tuple[str, float], ...] = ()
     doubt: str = ""
+    follows: bool = False
 
     @property
     def title(self) -> str:
@@ -110,6 +112,7 @@ class TargetRequest:
             if top is None
             else tuple((table.name(i), p) for p, i in zip(*(x.tolist() for x in top), strict=True)),
             doubt=table.doubt(float(shares.max()), len(row)),
+            follows=table.causal and table.columns != "text",
         )
 
     def _cell(self, table: OutputTable, logits: Tensor) -> tuple[int, int]:

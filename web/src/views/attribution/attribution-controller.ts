@@ -96,8 +96,8 @@ export class AttributionController {
     if (this.props.transport.host === "page") return void (await this.ask(this.request.peek(), signal));
     for (const request of this.first) if (!(await this.ask(request, signal))) return;
     const found = this.found.peek()!;
-    if (found.gap <= GAP) return;
-    this.wait.value = (found.seconds / FIRST) * (found.subsets ? found.subsets / GRADIENT : MOST);
+    if (found.gap === null || found.gap <= GAP) return;
+    this.wait.value = (found.seconds / FIRST) * (found.texts ? FIRST + found.texts / GRADIENT : MOST);
     if (this.wait.value <= PATIENCE) await this.refine();
   }
 
@@ -142,11 +142,6 @@ export class AttributionController {
   /** The attention map of a part that is a head. */
   mapOf(part: Part): string {
     return mapOfPart(this.props.session, this.found.value!, part);
-  }
-
-  /** What an exact answer is computed from. */
-  more({ subsets }: Attribution): string {
-    return subsets ? `all ${subsets.toLocaleString("en")} texts with and without each token` : `up to ${MOST} gradients`;
   }
 
   /** The words are not known well enough to be coloured. */
