@@ -225,7 +225,7 @@ function StrongestWords({ controller, found }: { controller: AttributionControll
       {most.against.length > 0 && <>Most against it: {list(most.against)}. </>}
       {against !== null ? <button onClick={() => controller.explain({ against: "" })}>{name} by itself</button> : last && other !== undefined && (
         <>
-          “{visible(most.for[0].text)}” is where the answer is read, and speaks for any word that may follow. What speaks for {name} and not for “{visible(other)}”?{" "}
+          What speaks for {name} and not for “{visible(other)}”?{" "}
           {controller.holds(controller.target(other))
             ? <button onClick={() => controller.explain({ against: controller.target(other) })}>rather than “{visible(other)}”</button>
             : <Told text={`Ask for it as “rather than”: ${controller.props.session.look} --view attribution`} />}
