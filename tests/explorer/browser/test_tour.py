@@ -133,7 +133,7 @@ def test_the_saved_page_of_a_decoder_tells_what_the_served_one_tells(tab: Tabs, 
             page.get_by_role("heading", name=f"{at}. {step.title}").wait_for()
             page.wait_for_selector(f"#tab-{dict(parse_qsl(step.address))['view']}[aria-selected=true]")
             if at == len(steps):
-                page.locator(".attr-notes > summary", has_text="of the change of the logit").wait_for()
+                page.locator(".attr-notes > summary", has_text="the logit").wait_for()
             texts = page.locator(".tour > p, .tour li, .attr-head").all_inner_texts()
             sentences.append([one.state["view"], *texts])
             page.keyboard.press("ArrowRight")
@@ -164,7 +164,7 @@ def test_what_made_the_answer_stays_when_the_tour_is_done(tab: Tabs, story: Look
     one = tab()
     page = one.goto(story, tour=7)
     page.get_by_role("heading", name="7. Output").wait_for()
-    page.locator("summary", has_text="of the change of the logit").wait_for()
+    page.locator("summary", has_text="the logit").wait_for()
     one.until("!document.querySelector('.reading-waiting progress')")
     before = page.locator(".attr-head").inner_text()
     asked = [url for url in one.requested_urls if url.endswith("/api/view/attribution")]
