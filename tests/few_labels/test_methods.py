@@ -49,7 +49,10 @@ def test_a_method_learns_one_label(name: str, setting: Setting) -> None:
     assert right >= 0.9, right
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize(  # these two train a network again; a rehearsal below runs them with several labels
+    "name",
+    [pytest.param(name, marks=pytest.mark.soak if name in ("self-training", "uda") else ()) for name in LEARNING],
+)
 def test_a_method_learns_several_labels(name: str, setting: Setting) -> None:
     method = make_method(name, setting, **FAST.get(name, {})).fit(several_labels(64), several_labels(30, seed=7).texts)
     test = several_labels(64, seed=1)

@@ -32,6 +32,7 @@ NEW = 12
 
 families = pytest.mark.parametrize("row", [row for row in ROWS if row.family in FAMILIES], ids=lambda row: row.family)
 precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
+kinds = pytest.mark.representative("llama", "t5", "bart")  # a decoder, and both kinds with an encoder
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "two": {"num_beams": 2},
@@ -143,7 +144,7 @@ def without_repeated_pairs(ids: Tensor, logits: Tensor) -> Tensor:
 # ----------------------------------------------------------------------------------------------- as the reference
 
 
-@pytest.mark.representative("llama", "t5", "five", "never")
+@pytest.mark.representative("llama", "t5", "five")
 @pytest.mark.representative("fp32", "llama")
 @families
 @precisions
@@ -158,6 +159,7 @@ def test_ids_and_scores_are_the_references(
         sides.equal(result, sides.expected(stop_ids, **settings))
 
 
+@kinds
 @pytest.mark.representative("fp32")
 @families
 @precisions
@@ -238,6 +240,7 @@ def test_one_beam_is_greedy(sides_of: SidesOf, row: Row) -> None:
     assert result.ids.tolist() == alone.tolist()
 
 
+@kinds
 @pytest.mark.representative("fp32")
 @families
 @precisions
@@ -271,6 +274,7 @@ def test_the_cache_changes_nothing(sides_of: SidesOf, row: Row) -> None:
     torch.testing.assert_close(result.scores, expected.scores, atol=1e-12, rtol=1e-12)
 
 
+@kinds
 @pytest.mark.representative("fp32")
 @families
 @precisions
@@ -418,6 +422,7 @@ def test_later_groups_differ_more_with_a_penalty(sides_of: SidesOf) -> None:
 # ------------------------------------------------------------------------------------------- what is known of answers
 
 
+@kinds
 @pytest.mark.representative("fp32")
 @families
 @precisions

@@ -165,7 +165,8 @@ def test_a_server_that_goes_away(tmp_path: Path) -> None:
         reader.close()
 
 
-def test_killed_while_it_writes(new_database: Callable[[], str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.soak)])
+def test_killed_while_it_writes(new_database: Callable[[], str], tmp_path: Path, kills: int) -> None:
     folder, address = write_documents(tmp_path / "documents"), new_database()
     for number in range(15):
         (folder / f"{number}.txt").write_text(" ".join(f"File {number} has sentence {n}." for n in range(200)))
@@ -175,7 +176,7 @@ def test_killed_while_it_writes(new_database: Callable[[], str], tmp_path: Path)
     )
     index_folder(folder, tmp_path / "whole")
     draw = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(kills):
         child = subprocess.Popen([sys.executable, "-c", program, folder, address], stdout=subprocess.PIPE)
         assert child.stdout is not None and child.stdout.readline() == b"ready\n"
         time.sleep(draw.uniform(0.1, 0.8))
