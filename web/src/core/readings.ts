@@ -64,7 +64,7 @@ export interface Part {
 }
 
 export interface Attribution {
-  target: { name: string; against: string | null; title: string; stream: string; position: number | null; score: number; probability: number; likely: [string, number][]; doubt: string };
+  target: { name: string; against: string | null; title: string; stream: string; position: number | null; score: number; probability: number; likely: [string, number][]; doubt: string; follows: boolean };
   parts: Part[];
   remainder: number;
   baseline: string;

@@ -216,9 +216,9 @@ function StrongestWords({ controller, found }: { controller: AttributionControll
   const most = controller.strongestWords(found);
   if (!most) return null;
   const list = (words: Word[]) => words.map((word, at) => <>{at > 0 && ", "}<b>“{visible(word.text)}”</b> {signed(word.value)}</>);
-  const { target: { against, name, likely, position } } = found;
+  const { target: { against, name, likely } } = found;
   const other = likely.find(([each]) => `“${each}”` !== name)?.[0];
-  const last = most.for[0] && controller.isAt(most.for[0], position);
+  const last = most.for[0] && controller.isBefore(most.for[0], found);
   return (
     <p class="attr-most">
       {most.for.length > 0 && <>Most for it: {list(most.for)}. </>}

@@ -23,7 +23,8 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, slots=True)
 class Target(
-    Record, keys=("name", "against", "title", "stream", "position", "score", "probability", "likely", "doubt")
+    Record,
+    keys=("name", "against", "title", "stream", "position", "score", "probability", "likely", "doubt", "follows"),
 ):
     """An output whose making is asked for.
 

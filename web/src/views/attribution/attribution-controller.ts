@@ -172,13 +172,10 @@ export class AttributionController {
     return { for: own.slice(0, NAMED), against: other.slice(0, 1) };
   }
 
-  /** Is it the word at whose end a model that writes is asked for the next one? */
-  isAt(word: Word, position: number | null): boolean {
-    const { maps, model, streams } = this.props.session;
-    const stream = this.found.value!.target.stream;
-    const writes = model.predicts === "token" && maps.some((each) => each.causal && each.queries === stream && each.keys === stream);
-    const after = position === null ? -1 : streams[stream].findLastIndex(({ continues }, at) => at <= position && !continues);
-    return writes && word.stream === stream && word.first === after;
+  /** Is it the word that the output follows? */
+  isBefore(word: Word, { target: { follows, position, stream } }: Attribution): boolean {
+    const begins = position === null ? -1 : this.props.session.streams[stream].findLastIndex(({ continues }, at) => at <= position && !continues);
+    return follows && word.stream === stream && word.first === begins;
   }
 
   /** What to ask for an output by; two tokens may have one name, with the space before a word and without it. */

@@ -35,7 +35,7 @@ export class GenerationStore {
   readonly hoveredStep: Signal<number | null> = signal(null);
   /** The text on screen, from the first token to its last. */
   readonly path: ReadonlySignal<TreeNode[]>;
-  /** The selected step: hovered, pinned, or the last; 0 where nothing has been generated. */
+  /** The selected step: hovered, pinned, or the first, which is what the model says after the text of the reader; 0 where nothing has been generated. */
   readonly step: ReadonlySignal<number>;
   /** The next-token distribution at the selected step. */
   readonly distribution: ReadonlySignal<SortedDistribution | null>;
@@ -59,7 +59,7 @@ export class GenerationStore {
       void this.version.value;
       return this.tree.path(this.tree.leaf(this.branchNode.value ?? this.tree.first));
     });
-    this.step = computed(() => Math.min(this.hoveredStep.value ?? state.value.generation.at ?? this.path.value.length, this.path.value.length));
+    this.step = computed(() => Math.min(this.hoveredStep.value ?? state.value.generation.at ?? 1, this.path.value.length));
     // A step of a lesson has options of its own: the controls follow where the address changes.
     let before = JSON.stringify(options);
     this.unfollow = effect(() => {
