@@ -369,6 +369,16 @@ class PassFacts:
         return float(self._tap(f"{self.attn}.out").norm())
 
     @property
+    def attention_kind(self) -> str:
+        """Attention, or Cross-attention where the map is of two streams"""
+        return "Attention" if self._about.queries == self._about.keys else "Cross-attention"
+
+    @property
+    def attention_reads(self) -> str:
+        """where heads of the map read: other tokens, or the other stream, by its name"""
+        return "other tokens" if self._about.queries == self._about.keys else f"the {self._about.keys}"
+
+    @property
     def length_feed_forward(self) -> float:
         """length of what the feed-forward layer adds to the vector"""
         return float(self._tap(f"{self.block}.ffn.out").norm())

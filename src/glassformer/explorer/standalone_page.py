@@ -285,7 +285,7 @@ class StandalonePage:
         attributions = [reading for reading in held if reading.view == "attribution"]
         missing = {"generate"} if self.generated is None else set()
         if self.lesson is None:
-            missing |= {view for view in OF_HEAD if view not in has}
+            missing |= {"sound", *(view for view in OF_HEAD if view not in has)}
             missing |= set() if self._mapped() or self.corpus is not None else {"embedding"}
             missing |= {WORDS} if all(each.request.get("steps") == 0 for each in attributions) else set()
         played = tell(self.session, self.facts, self.lesson, missing=missing, compare=self.compare)
@@ -311,7 +311,7 @@ class StandalonePage:
 
     def _absent(self, readings: Sequence[Reading], mapped: Sequence[str]) -> list[str]:
         """The tabs of which the page holds nothing: they say so, and which command shows it."""
-        holds = {*VIEWS_OF_LAYERS, "sound", *(OF_A_TAB.get(reading.view, reading.view) for reading in readings)}
+        holds = {*VIEWS_OF_LAYERS, *(OF_A_TAB.get(reading.view, reading.view) for reading in readings)}
         holds |= {"embedding"} if mapped or self.corpus is not None else set()
         holds |= {"generate"} if self.generated is not None else set()
         return [tab for tab in self.tabs if tab not in holds]

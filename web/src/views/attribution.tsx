@@ -184,7 +184,7 @@ function Words({ controller, found }: { controller: AttributionController; found
           </p>
         )}
         {rough ? (
-          <p class="lens-legend">{found.steps === 0 ? "hatched: not computed yet" : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap ?? 0)} of the change`}</p>
+          <p class="lens-legend">{found.steps === 0 ? (controller.props.transport.host === "page" ? "words: not computed" : "hatched: not computed yet") : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap ?? 0)} of the change`}</p>
         ) : (
           <p class="lens-legend">
             <span>against {signed(-most)}</span>
@@ -193,7 +193,7 @@ function Words({ controller, found }: { controller: AttributionController; found
           </p>
         )}
       </div>
-      {words.map(([stream, all]) => (
+      {(found.steps > 0 || controller.props.transport.host === "server") && words.map(([stream, all]) => (
         <p key={stream} class="attr-words" role="group" aria-label={`${stream}: the share of each word`} onKeyDown={moveFocus}>
           {words.length > 1 && <small>{stream}</small>}
           {all.map((word, at) => {
