@@ -334,6 +334,7 @@ def test_a_writing_and_the_passes_over_its_prompt_and_its_path(models: dict[str,
     assert [each["id"] for each in step["nodes"]] == list(range(1, len(stored.trace.nodes) + 1))
     assert exact_layers["ready"]["answers"][0]["node"] == exact_layers["node"] == node
     prompt, session = reader.session(), reader.json("written")
+    assert ("sound" in prompt["absent"]) == (family == "whisper"), "no page of the explorer holds a transcript"
     assert "generated" not in prompt and session["generated"] == stored.location(node) and session["id"] != prompt["id"]
     assert session["exact_layers"] == {name: [0, 1] for name in session["exact_layers"]}
     side = stored.trace.stream

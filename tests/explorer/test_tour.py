@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -111,6 +112,17 @@ def test_every_kind_of_model_has_the_steps_within_it(kind: str) -> None:
         assert int(where["q"]) < len(session.streams[about.queries])
         assert int(where["k"]) < len(session.streams[about.keys])
         assert step.title and step.text and step.items
+
+
+def test_a_tour_along_cross_attention_says_so_and_goes_around_a_transcript_that_is_not_there() -> None:
+    session, facts = session_of("whisper"), replace(facts_of("whisper"), can_transcribe=True)
+    assert place(tell(session, facts).steps[0])["view"] == "sound"
+    first, *_, adds, _layers, _output = tell(session, facts, missing={"sound"}).steps
+    assert (place(first)["view"], place(first)["map"]) == ("matrix", "cross")
+    text = words(adds.text)
+    assert "Cross-attention adds what all" in text and "have read from the source" in text
+    own = words(tell(session_of("bert"), facts_of("bert")).steps[4].text)
+    assert "Attention adds what all" in own and "have read from other tokens" in own
 
 
 def test_the_tour_of_a_decoder_follows_the_token_that_its_answer_is_read_from() -> None:
