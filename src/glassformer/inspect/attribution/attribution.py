@@ -202,12 +202,15 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     def notes(self) -> list[str]:
         """What to know before one believes the numbers."""
         few = f"{counted(self.steps, 'gradient')} missed more than"
-        details = {
-            INTEGRATED: f"on a straight line from {self.baseline}",
-            SHAPLEY: f"each token is there, or {self.baseline}; integrated gradients of {few} 1% of the change",
-            LEAVE_ONE_OUT: f"{counted(self.texts, 'text')}, each with {self.baseline.replace('each', 'one')}; of two "
-            f"words that say the same, neither is missed; integrated gradients of {few} a tenth of the change",
-        }
+        detail = f"on a straight line from {self.baseline}"
+        if self.method == SHAPLEY:
+            detail = f"each token is there, or {self.baseline}; {few} 1% of the change"
+        elif self.method == LEAVE_ONE_OUT:
+            blank = self.baseline.replace("each", "one")
+            detail = (
+                f"{counted(self.texts, 'text')}, each with {blank}; of two words that say the same, neither is missed; "
+                f"{few} a tenth of the change"
+            )
         aim = self.target
         exact = f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}"
         if not self.shares:
@@ -216,7 +219,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         apart = (
             f"a word may speak for many outputs; rather than “{each}” shows what tells the two apart" for each in others
         )
-        return [self.how, f"{self.method}: {details[self.method]}", *islice(apart, 1), exact]
+        return [self.how, f"{self.method}: {detail}", *islice(apart, 1), exact]
 
     @property
     def heading(self) -> str:
