@@ -334,11 +334,13 @@ def test_a_step_of_a_curve_leads_to_the_rows_of_the_model_that_was_kept(tab: Tab
         page.keyboard.press("Enter")
         state = "a: of step 30 a training state is kept, to resume from: checkpoints/step-00000030. Rows of step 20"
         assert told.inner_text().startswith(state)
-        box = chart.bounding_box()
+        over = page.locator(".u-over").first
+        over.hover()  # waits until it no longer moves
+        box = over.bounding_box()
         assert box is not None
-        middle = page.evaluate("document.querySelector('.u-over').getBoundingClientRect().toJSON()")
-        page.mouse.click(middle["x"] + middle["width"] * 20 / 30.6, box["y"] + box["height"] / 2)
-        assert told.inner_text().startswith("a: the model of step 20 was kept. Its rows") and "step=20" in page.url
+        over.click(position={"x": box["width"] * 20 / 30.6, "y": box["height"] / 2})
+        told.filter(has_text="a: the model of step 20 was kept. Its rows").wait_for()
+        assert "step=20" in page.url
         page.reload()
         page.get_by_role("link", name="Its rows").click()
         page.wait_for_url("**/run/a")

@@ -130,8 +130,7 @@ def test_a_step_on_the_page_of_all_runs_leads_to_the_rows_of_its_model(tab: Tabs
     page = tab().page
     page.goto(served.url)
     curve = page.get_by_role("slider", name="Training loss: step")
-    box = curve.locator(".u-over").bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)  # the last step
+    click_the_last_step(curve)
     told = page.locator(".series-told")
     told.get_by_text("sweep/good:").wait_for()
     told.get_by_role("link", name=re.compile("rows", re.IGNORECASE)).first.click()
@@ -139,12 +138,19 @@ def test_a_step_on_the_page_of_all_runs_leads_to_the_rows_of_its_model(tab: Tabs
     assert "/run/" in page.url
 
 
+def click_the_last_step(curve: Any) -> None:
+    """Once it no longer moves: other charts of the page may still be drawn above it."""
+    over = curve.locator(".u-over")
+    over.hover()  # which waits for that
+    box = over.bounding_box()
+    over.click(position={"x": box["width"] * 0.97, "y": box["height"] / 2})
+
+
 def walk_from_the_curve(page: Any) -> None:
     """curve → step → its rows → row → attribution → head → arithmetic → lens → row, all by clicking."""
     curve = page.get_by_role("slider", name="Loss: step")
     curve.scroll_into_view_if_needed()
-    box = curve.locator(".u-over").bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)  # the last step
+    click_the_last_step(curve)
     told = page.locator(".series-told")
     told.get_by_text(re.compile(r"step \d was kept\.|no model was kept of step \d")).wait_for()
     page.reload()
@@ -153,7 +159,7 @@ def walk_from_the_curve(page: Any) -> None:
         " return place && place.height > 0 && place.top >= 0 && place.bottom <= innerHeight && scrollY > 0; }"
     )  # a reload leads to what is said of the step
     told.get_by_role("button", name=re.compile("rows", re.IGNORECASE)).click()
-    assert page.locator("#part-Errors").evaluate("part => Math.abs(part.getBoundingClientRect().top) < 200")
+    page.wait_for_function("() => Math.abs(document.querySelector('#part-Errors').getBoundingClientRect().top) < 200")
     page.get_by_label("Answers").select_option("wrong")
     where = page.locator(".row .where").first.inner_text()
     page.locator(".row a.look").first.click()
