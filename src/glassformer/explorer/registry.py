@@ -241,6 +241,11 @@ class Reading:
         """Whether it has all that there is: not so the lens of some columns, and an attribution without its words."""
         return self.request.get("count") is None and self.request.get("steps") != 0
 
+    @property
+    def without_steps(self) -> tuple[str, dict[str, Any]]:
+        """What it answers, from however many gradients."""
+        return self.view, {name: value for name, value in self.request.items() if name != "steps"}
+
     def entry(self) -> dict[str, Any]:
         """Its line in the description of a standalone page."""
         return {"view": self.view, "request": self.request, "key": self.key}

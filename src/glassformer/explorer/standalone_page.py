@@ -258,8 +258,14 @@ class StandalonePage:
 
     @property
     def _views(self) -> list[Reading]:
-        """Views that the page has by their requests; projections are with their map."""
-        stored = [reading for reading in self.readings if reading.view != "projection"]
+        """Views that the page has, none of few gradients next to all; projections are with their map."""
+        all_steps = [reading.without_steps for reading in self.readings if reading.request.get("steps") is None]
+        stored = [
+            reading
+            for reading in self.readings
+            if reading.view != "projection"
+            and (reading.request.get("steps") is None or reading.without_steps not in all_steps)
+        ]
         return [reading for reading in stored if self._whole or OF_A_TAB.get(reading.view, reading.view) in self.tabs]
 
     def _quick(self) -> list[Reading]:
