@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from glassformer.explorer import readings
 from glassformer.explorer.look import Look
 from glassformer.model import Model
 from tests.explorer.browser.conftest import TEXTS
@@ -183,6 +184,22 @@ def test_a_link_into_it_and_its_first_view(offline: Tab, encoder: Model, tmp_pat
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     offline.open(path, view="head", l=5, h=1)
     assert (offline.state["l"], offline.state["h"]) == ("5", "1")
+
+
+def test_words_that_a_page_does_not_hold_are_not_drawn_and_those_that_it_holds_are(
+    offline: Tab, story: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readings, "QUICK", readings._size(story.session) * (readings.GRADIENT_PASSES + 1))
+    story.save(tmp_path / "page.html")
+    page = offline.goto(tmp_path / "page.html", view="attribution")
+    page.get_by_text("words: not computed").wait_for()
+    assert page.locator(".attr-word").count() == 0
+    page.get_by_label("gradient × input").check()
+    page.locator(".attr-word").first.wait_for()
+    page.get_by_label("integrated gradients").check()
+    page.locator(".attr-word").first.wait_for(state="detached")
+    page.locator(".attr-grid [data-cell]").first.click()
+    page.locator(".attr-word").first.wait_for()  # those that the head read
 
 
 # ------------------------------------------------------------------------------------------------ hostile texts

@@ -163,6 +163,7 @@ function Words({ controller, found }: { controller: AttributionController; found
   const streams = Object.entries(values).filter(([stream]) => controller.props.session.streams[stream]);
   const words = streams.map(([stream, each]): [string, Word[]] => [stream, controller.words(stream, each)]);
   const rough = controller.rough(found);
+  const absent = rough && found.steps === 0 && controller.props.transport.host === "page";
   const most = rough ? 1 : Math.max(...words.flatMap(([, all]) => all.map((word) => Math.abs(word.value))), 1e-9);
   return (
     <>
@@ -184,7 +185,7 @@ function Words({ controller, found }: { controller: AttributionController; found
           </p>
         )}
         {rough ? (
-          <p class="lens-legend">{found.steps === 0 ? (controller.props.transport.host === "page" ? "words: not computed" : "hatched: not computed yet") : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap ?? 0)} of the change`}</p>
+          <p class="lens-legend">{absent ? "words: not computed" : found.steps === 0 ? "hatched: not computed yet" : `hatched: rough, ${found.steps} gradients miss ${percent(found.gap ?? 0)} of the change`}</p>
         ) : (
           <p class="lens-legend">
             <span>against {signed(-most)}</span>
@@ -193,7 +194,7 @@ function Words({ controller, found }: { controller: AttributionController; found
           </p>
         )}
       </div>
-      {(found.steps > 0 || controller.props.transport.host === "server") && words.map(([stream, all]) => (
+      {!absent && words.map(([stream, all]) => (
         <p key={stream} class="attr-words" role="group" aria-label={`${stream}: the share of each word`} onKeyDown={moveFocus}>
           {words.length > 1 && <small>{stream}</small>}
           {all.map((word, at) => {
