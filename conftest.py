@@ -23,7 +23,6 @@ NO_REASON = {"", "unconditional skip", "<Skipped instance>"}
 
 def pytest_configure() -> None:
     """A shell that runs this in the background has children ignore Ctrl-C, which tests send to theirs."""
-    gc.disable()  # until all is collected: half the time of collecting is a search for garbage, of which it makes none
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -38,11 +37,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.soak)
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of collected tests live until the end: the garbage collector need not visit them again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collecting makes no garbage, and a search for it takes half the time; what was collected lives until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -20,7 +20,6 @@ from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.opening import explained_token
 from glassformer.inspect.session import Progress, Session
-from glassformer.models import Network
 from glassformer.reports.report import plain
 
 TOP, ALL_LABELS = 10, 64
@@ -128,22 +127,16 @@ def comparisons(session: Session, readings: Sequence[Reading]) -> list[Reading]:
         readings: of the page; without an attribution there is nothing to compare
     """
     own = next((each for each in readings if each.view == "attribution" and each.whole), None)
-    network, reply = session.network, answer(session, explained_token(session))
-    if own is None or reply is None or not _writes(network) or 2 * _cost(session, "attribution") >= QUICK:
+    if own is None or 2 * _cost(session, "attribution") >= QUICK:
         return []
-    position = decode(own.frame).fields["target"]["position"]
-    others = [choice.target for choice in reply.choices[1:2] if choice.at == position]
+    aim, reply = decode(own.frame).fields["target"], answer(session, explained_token(session))
+    if reply is None or not aim["follows"]:
+        return []
+    others = [choice.target for choice in reply.choices[1:2] if choice.at == aim["position"]]
     try:
         return [read(session, "attribution", _usual(session, "attribution", against=other)) for other in others]
     except DataError:  # the table of outputs may have more rows than the vocabulary has entries
         return []
-
-
-def _writes(network: Network) -> bool:
-    head = network.head
-    if head is None or not head.OVER_VOCABULARY:
-        return False
-    return bool(next(iter(network.stacks()[network.head_stream()])).attn.spec.causal)
 
 
 def _usual(session: Session, view: str, **fields: str) -> Schema:

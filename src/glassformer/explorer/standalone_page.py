@@ -34,7 +34,7 @@ from glassformer.explorer.facts import Compare
 from glassformer.explorer.lesson import Lesson
 from glassformer.explorer.lesson_views import STATE
 from glassformer.explorer.patches import quick_sweeps
-from glassformer.explorer.readings import OF_HEAD, comparisons, default_readings, quick_readings, read
+from glassformer.explorer.readings import comparisons, default_readings, quick_readings, read
 from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, frame_of
 from glassformer.explorer.requests import WithoutRequest
 from glassformer.explorer.session_runs import SessionRun
@@ -287,13 +287,11 @@ class StandalonePage:
 
     def _played(self, held: Sequence[Reading]) -> list[Reading]:
         """The lesson, and what its steps leave out. The tour goes around views of which the page holds nothing."""
-        has = {reading.view for reading in held}
+        absent = set(self._absent(held, self._mapped()))
+        missing = absent if self.lesson is None else absent & {"generate"}
         attributions = [reading for reading in held if reading.view == "attribution"]
-        missing = {"generate"} if self.generated is None else set()
-        if self.lesson is None:
-            missing |= {"sound", *(view for view in OF_HEAD if view not in has)}
-            missing |= set() if self._mapped() or self.corpus is not None else {"embedding"}
-            missing |= {WORDS} if all(each.request.get("steps") == 0 for each in attributions) else set()
+        if self.lesson is None and all(each.request.get("steps") == 0 for each in attributions):
+            missing |= {WORDS}
         played = tell(self.session, self.facts, self.lesson, missing=missing, compare=self.compare)
         asked = [step.without for step in played.steps if step.without is not None]
         without = [read(self.session, "without", WithoutRequest(**request)) for request in asked]

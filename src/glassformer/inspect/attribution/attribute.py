@@ -287,8 +287,8 @@ class _Path:
         progress(len(there), len(there))
         shares = {stream: torch.zeros(self.step[tap].shape[1]) for stream, tap in self.inputs.items()}
         table = torch.tensor(scores, dtype=torch.float64)
-        exact = zip(self.places, shapley_values(table).tolist(), strict=True) if method == SHAPLEY else None
-        for (stream, at), value in exact or left_out_values(table, end, self.words):
+        values = shapley_values(table) if method == SHAPLEY else left_out_values(table, end, there)
+        for (stream, at), value in zip(self.places, values.tolist(), strict=True):
             shares[stream][at] = value
         return shares
 
@@ -305,7 +305,8 @@ class _Path:
         scores, used = {0.0: self.score_there, 1.0: end}, steps or STEPS
         pieces = dict(self._integrals([(0.0, 1.0)], used, progress, (0, used)))
         first = completeness_gap(next(iter(pieces.values())), end - self.score_there)
-        while steps is None and self.next_method(first)[0] == INTEGRATED and used < MAX_STEPS:
+        refined = steps is None and self.next_method(first)[0] == INTEGRATED
+        while refined and used < MAX_STEPS:
             gaps = {
                 (low, high): abs(float(sum(x.sum() for x in tokens.values())) - (scores[high] - scores[low]))
                 for (low, high), tokens in pieces.items()

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Literal, NamedTuple
 
 from torch import Tensor
@@ -216,10 +215,11 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         if not self.shares:
             return [self.how, exact]
         others = [name for name, _ in aim.likely if f"“{name}”" != aim.name] if aim.against is None else []
-        apart = (
-            f"a word may speak for many outputs; rather than “{each}” shows what tells the two apart" for each in others
-        )
-        return [self.how, f"{self.method}: {detail}", *islice(apart, 1), exact]
+        apart = [
+            f"a word may speak for many outputs; rather than “{each}” shows what tells the two apart"
+            for each in others[:1]
+        ]
+        return [self.how, f"{self.method}: {detail}", *apart, exact]
 
     @property
     def heading(self) -> str:

@@ -15,7 +15,6 @@ and Jurafsky, "Understanding neural networks through representation erasure" (20
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import factorial
 
@@ -103,13 +102,13 @@ def shapley_values(scores: Tensor) -> Tensor:
     return torch.stack(values) if values else torch.zeros(0).double()
 
 
-def left_out_values(scores: Tensor, whole: float, words: list[list[Place]]) -> Iterator[tuple[Place, float]]:
-    """By how much the score is lower without each word, in equal parts on its tokens.
+def left_out_values(scores: Tensor, whole: float, there: Tensor) -> Tensor:
+    """By how much the score is lower without each word, in equal parts on its tokens. [places]
 
     Args:
         scores: of the text without each word. [words]
         whole: the score of the whole text
+        there: which tokens such a text has. [words, places]
     """
-    for word, score in zip(words, scores.tolist(), strict=True):
-        for place in word:
-            yield place, (whole - score) / len(word)
+    lacks = (~there).double()
+    return lacks.mT @ ((whole - scores) / lacks.sum(1))
