@@ -227,7 +227,7 @@ test("heads mixed into one have one colour and no head", async () => {
   stop();
 });
 
-test("a layer that the page does not hold is said in place; any other error is handed on", async () => {
+test("why lines are not here is said in place; what concerns the whole page is handed on as well", async () => {
   const refusing = (kind: UserError["kind"]) => ({ view: () => Promise.reject(new UserError("no", kind)) });
   const absent = picture({}, refusing("absent"));
   await settled();
@@ -235,7 +235,8 @@ test("a layer that the page does not hold is said in place; any other error is h
   absent.stop();
   const gone = picture({}, refusing("gone"));
   await settled();
-  assert.deepEqual([gone.found.absent.value, gone.refused.length], [null, 1]);
+  assert.deepEqual([gone.found.absent.value, gone.refused.length], ["no", 1]);
+  assert.deepEqual([gone.found.knows(0), gone.found.complete.value, gone.found.sentence.value], [false, false, null]);
   gone.stop();
 });
 

@@ -166,6 +166,16 @@ def test_layers_that_are_not_in_it_are_greyed_with_the_command(
         page.wait_for_selector(position)  # a view that is opened on what is absent says so too
 
 
+def test_a_link_to_a_view_that_a_page_of_one_view_lacks(offline: Tab, served: Look, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    served.save(path, views=["masks"])
+    for view in ("difference", "nonsense", "generate"):
+        page = offline.goto(path, view=view)
+        offline.wait_for_banner(f"asks for the view “{view}”, which is not here: showing masks")
+        page.wait_for_selector("#tab-masks[aria-selected=true]")
+        assert offline.state["view"] == "masks" and offline.errors == []
+
+
 def test_it_takes_no_other_text(offline: Tab, file: Path) -> None:
     page = offline.open(file)
     for field, text in zip(page.locator(".texts textarea").all(), TEXTS, strict=True):

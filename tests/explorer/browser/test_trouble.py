@@ -78,6 +78,36 @@ def test_a_view_that_was_not_opened_before_the_end_says_so_in_its_place(tab: Tab
     one.wait_for_banner("has ended")
 
 
+@pytest.mark.parametrize("view", ["head", "matrix", "neuron"])
+def test_numbers_that_do_not_come_are_not_drawn_as_none(tab: Tabs, serve: Callable[..., Look], view: str) -> None:
+    one = tab(expect=REFUSED)
+    look = serve()
+    page = one.open(look, q=2, k=4)
+    one.until("performance.getEntriesByType('resource').some((each) => each.name.includes(`/view-${x}`))", view)
+    look.close()
+    page.locator(f"#tab-{view}").click()
+    place = page.locator(f".{view}-absent")
+    place.filter(has_text="The program that serves this page has ended.").wait_for()
+    one.wait_for_banner("has ended")
+    assert page.locator(".head-ranking li, .head-exact, .matrix-strongest, .neuron-rows").count() == 0
+    assert page.locator(".head-status", has_text=re.compile("fetching|line")).count() == 0
+
+
+def test_numbers_that_did_not_come_are_there_after_the_text_was_run_again(
+    tab: Tabs, serve: Callable[..., Look]
+) -> None:
+    one = tab(expect=REFUSED)
+    page = one.open(serve(), q=2)
+    one.until("performance.getEntriesByType('resource').some((each) => each.name.includes('/view-head'))")
+    page.context.set_offline(True)
+    page.locator("#tab-head").click()
+    page.locator(".head-absent").wait_for()
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+    one.wait_for_view("head")
+    assert page.locator(".head-absent").count() == 0 and one.state["q"] == "2"
+
+
 def test_all_views_are_loaded_soon_after_the_first_picture(tab: Tabs, serve: Callable[..., Look]) -> None:
     one = tab(expect=REFUSED)
     look = serve()

@@ -16,6 +16,15 @@ export interface ErrorNotice {
 /** Overviews fetched in parallel. */
 const AT_ONCE = 3;
 
+const numbers = new WeakMap<Session, number>();
+let opened = 0;
+
+/** A key of a session for what asks it only once: run again, it is another, and what was refused is asked again. */
+export function sessionKey(session: Session): string {
+  if (!numbers.has(session)) numbers.set(session, opened++);
+  return `${session.id} ${numbers.get(session)}`;
+}
+
 export const overviewKey = (map: string, layer: number) => `${map}/${layer}`;
 
 /** Another head on screen is there for no reason that was told, unless the change has one. */

@@ -398,10 +398,9 @@ export class UserError extends Error {
   }
 }
 
-/** Handles the errors of a view: what this page does not hold the view says itself, the page anything else. */
+/** Handles the errors of a view that draws what is not here as nothing: it says why in its own place. */
 export const errorHandler = (absent: Signal<string | null>, refuse: (error: unknown) => void) => (error: unknown): void => {
-  if (error instanceof UserError && error.kind === "absent") absent.value = error.message;
-  else refuse(error);
+  absent.value = saidInPlace(error, refuse);
 };
 
 /** What a view says of an error in its own place. What concerns the whole page, its banner says too, with what helps. */

@@ -24,7 +24,8 @@ export const pairsOf = (fragment: string): Pairs => new URLSearchParams(fragment
 const PLACES = ["view", "map", "l", "h", "q", "k", "from", "to", "sort"];
 
 /** Initial state of a session without a link: the view of its opening, and the first finding; its tokens are pinned where all heads are shown. */
-export function initialState({ maps, opening: { view, findings } }: Session): State {
+export function initialState({ maps, views, opening: { view: opening, findings } }: Session): State {
+  const view = views.includes(opening) ? opening : views[0];
   const place = findings.length ? placeOf(findings[0]) : { map: maps[0].name, layers: [0, 0] as [number, number], heads: [0], query: null, key: null };
   if (view !== "model") place.query = place.key = null;
   return {
@@ -83,7 +84,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
     return { state, notices };
   }
   const placed = PLACES.some((name) => pairs.has(name));
-  if (placed) state.view = "model";
+  if (placed && session.views.includes("model")) state.view = "model"; // a page of some views alone may lack it
   state.view = choice(pairs, "view", session.views, state.view, notices);
   const opened = state.map;
   state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);

@@ -9,6 +9,7 @@ import { batch, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { nextFrame } from "../core/frame";
 import { percent, plural } from "../core/format";
+import { sessionKey } from "../core/store";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { middle } from "./head/columns";
@@ -31,7 +32,7 @@ const NARROW = "(max-width: 40rem)";
 
 export function HeadView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
-  return <Head key={`${props.session.id}/${name}`} {...props} />;
+  return <Head key={`${sessionKey(props.session)}/${name}`} {...props} />;
 }
 
 function Head(props: ViewProps) {
@@ -108,6 +109,7 @@ function Stage({ controller }: { controller: HeadController }) {
   });
 
   useSignalEffect(() => {
+    if (controller.absent.value) return; // there is nothing to save
     const { layers, heads } = controller.request.value;
     const fonts = () => themeOf(scroller.current!);
     controller.props.exports({
@@ -183,6 +185,7 @@ function Empty({ controller }: { controller: HeadController }) {
 function Status({ controller }: { controller: HeadController }) {
   const { links, hidden, strongest } = controller.visibleLinks.value;
   const { count } = controller.request.value;
+  if (controller.absent.value) return <span />;
   if (controller.waiting.value) return <span>fetching lines…</span>;
   const rest = hidden > 0 ? ` · ${plural(hidden, "fainter one")} hidden, the strongest ${percent(strongest)}` : "";
   const listed = count < controller.keyTokens.value.length ? ` · of each token the ${count} strongest` : "";

@@ -3,6 +3,7 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { number } from "../core/format";
+import { sessionKey } from "../core/store";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { HeatmapController } from "./matrix/heatmap-controller";
@@ -17,7 +18,7 @@ import { Told } from "../ui/command";
 
 export function MatrixView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
-  return <Matrix key={`${props.session.id}/${name}`} {...props} />;
+  return <Matrix key={`${sessionKey(props.session)}/${name}`} {...props} />;
 }
 
 function Matrix(props: ViewProps) {
@@ -94,8 +95,7 @@ function Matrix(props: ViewProps) {
           {controller.absent.value && (
             <p class="matrix-absent">
               <Told text={controller.absent.value} />
-              <br />
-              The map drawn here is this head's thumbnail: the largest probability of each square of tokens.
+              {controller.isThumbnail() && <><br />The map drawn here is this head's thumbnail: the largest probability of each square of tokens.</>}
             </p>
           )}
           <Strongest controller={controller} />

@@ -4,6 +4,7 @@ import { effect, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { toPng, toSvg } from "../core/figure";
 import { number, percent, visible } from "../core/format";
+import { sessionKey } from "../core/store";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { DataTable } from "../ui/data-table";
@@ -22,7 +23,7 @@ import { Term } from "../ui/term";
 
 export function NeuronView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
-  return <Neuron key={`${props.session.id}/${name}`} {...props} />;
+  return <Neuron key={`${sessionKey(props.session)}/${name}`} {...props} />;
 }
 
 function Neuron(props: ViewProps) {

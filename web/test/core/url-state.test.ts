@@ -42,6 +42,16 @@ test("a view that the model does not have is said", () => {
   assert.match(notices[0], /the view “sound”, which is not here/);
 });
 
+test("a page of some views alone shows one of them, whatever view a link asks for", () => {
+  const alone = { ...session, views: ["lens", "masks"] };
+  for (const view of ["attribution", "nonsense", "generate"]) {
+    const { state, notices } = parseState(pairsOf(`v=1&view=${view}`), alone);
+    assert.equal(state.view, "lens");
+    assert.deepEqual(notices, [`this link asks for the view “${view}”, which is not here: showing lens`]);
+  }
+  assert.equal(parseState(pairsOf("v=1&l=1"), alone).state.view, "lens");
+});
+
 test("an empty fragment opens the model view, and says nothing", () => {
   assert.deepEqual(parseState(pairsOf(""), session), { state: initialState(session), notices: [] });
 });

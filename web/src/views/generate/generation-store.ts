@@ -3,7 +3,7 @@
 import { visible } from "../../core/format";
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { FIELDS, methodOf, type Options, valueOf, withMethod, type GenerationState } from "../../core/generation-options";
-import { type Distribution, UserError, errorHandler, type Session, type TreeNode, type ViewProps, type GenerationTrace, type TraceLine, type GenerationRequest } from "../../core/types";
+import { type Distribution, UserError, type Session, type TreeNode, type ViewProps, type GenerationTrace, type TraceLine, type GenerationRequest } from "../../core/types";
 import { RequestPool } from "../matrix/request-pool";
 import { AttentionRowStore } from "./attention-row-store";
 import { type Sampling, type Sorted, sorted } from "./sampling";
@@ -306,7 +306,8 @@ export class GenerationStore {
 
   handleError(error: unknown, requested = false): void {
     if (error instanceof UserError && (error.kind === "gone" || (requested && error.kind === "request"))) this.problem.value = error.message;
-    else errorHandler(this.unavailable, this.props.refuse)(error);
+    else if (error instanceof UserError && error.kind === "absent") this.unavailable.value = error.message;
+    else this.props.refuse(error);
   }
 }
 

@@ -14,7 +14,7 @@ export function Details({ controller }: { controller: HeadController }) {
   const [query, key] = [controller.query.value, controller.key.value];
   return (
     <aside class="head-details" aria-label="Numbers">
-      {query !== null && key !== null && <Pair controller={controller} query={query} of={key} />}
+      {query !== null && key !== null && controller.knows(query) && <Pair controller={controller} query={query} of={key} />}
       {query !== null ? <From controller={controller} query={query} /> : key !== null ? <To controller={controller} token={key} /> : <Chosen controller={controller} />}
       <EmbeddingLookup controller={controller} />
       <Ablation controller={controller} />
@@ -59,7 +59,7 @@ function From({ controller, query }: { controller: HeadController; query: number
             <span title={number(prob)}>{percent(prob)}</span>
           </li>
         ))}
-        {rest > 0.0005 && controller.request.value.mix !== "max" && <li class="other" style={{ "--share": rest }}><span>other</span><span>{percent(rest)}</span></li>}
+        {controller.knows(query) && rest > 0.0005 && controller.request.value.mix !== "max" && <li class="other" style={{ "--share": rest }}><span>other</span><span>{percent(rest)}</span></li>}
       </ol>
       {others.length > 0 && (
         <>
@@ -106,7 +106,7 @@ function To({ controller, token }: { controller: HeadController; token: number }
           );
         })}
       </ol>
-      {links.length === 0 && <p>None of their strongest links leads here.</p>}
+      {links.length === 0 && controller.complete.value && <p>None of their strongest links leads here.</p>}
     </section>
   );
 }

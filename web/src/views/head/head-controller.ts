@@ -54,13 +54,15 @@ export class HeadController {
   moved = false;
   readonly scroll = signal(0);
   readonly size = signal({ width: 0, height: 0 });
-  /** Why nothing can be shown, where the page does not hold the layer. */
+  /** Why nothing can be shown, where the lines are not here and do not come. */
   readonly absent = signal<string | null>(null);
   /** The exact row of the query that is looked at, for the head in focus. */
   readonly exact = signal<Row | null>(null);
 
   readonly loader: Loader;
   private readonly rows = new LRUCache<Row>(256);
+  /** What the lines were last asked for. */
+  private asked = "";
 
   constructor(readonly props: ViewProps) {
     this.loader = new Loader(props.transport, props.session, this.failed);
@@ -153,6 +155,14 @@ export class HeadController {
   readonly stale = computed(() => this.loader.loaded.value !== null && JSON.stringify(this.loader.loaded.value.request) !== JSON.stringify(this.request.value));
   /** Are lines missing that belong on the screen? */
   readonly waiting = computed(() => this.loader.busy.value && (this.stale.value || this.onScreen.value.some((query) => !rowOf(this.chunks.value, query))));
+
+  /** Are the numbers of this query here? Until then none is shown: a link that has not come is not a faint one. */
+  knows(query: number): boolean {
+    return this.exact.value?.query === query || (!this.stale.value && rowOf(this.chunks.value, query) !== null);
+  }
+
+  /** Are those of every query on screen here? */
+  readonly complete = computed(() => this.onScreen.value.every((query) => this.knows(query)));
 
   private readonly chunks = computed(() => this.loader.loaded.value?.chunks ?? new Map());
   /** Which layer and head each lane is; the lanes that have come may be those of a moment ago. */
@@ -279,11 +289,12 @@ export class HeadController {
       if (key === null) return null;
       const [strongest] = this.linksTo(key);
       const to = `to ${quoted(this.keyTokens.value[key])}`;
-      if (!strongest) return `${to}: none of the links listed on screen`;
+      if (!strongest) return this.complete.value ? `${to}: none of the links listed on screen` : null;
       const [layer, head] = this.members.value[strongest.lane] ?? [];
       const by = layer === undefined ? this.subject.value : `layer ${layer} head ${head}`;
       return `${to}: most from ${quoted(this.queryTokens.value[strongest.query])}, ${number(strongest.prob)}, ${by} (of the links listed)`;
     }
+    if (!this.knows(query)) return null;
     const exact = this.exact.value?.query === query && !this.mixed.value ? this.exact.value : null;
     const listed = this.listed(query).filter((link) => this.mixed.value || this.isFocus(link));
     const to = key ?? (exact ? largest(exact.probs) : listed[0]?.key);
@@ -325,6 +336,10 @@ export class HeadController {
     const room = MARGIN * this.rowHeight.value;
     const pinned = this.props.state.value.query;
     const neededRows = [...(pinned === null ? [] : [pinned]), ...this.onScreen.value, ...this.queriesBetween(this.scroll.value - room, this.scroll.value + height + room)];
+    const asked = JSON.stringify([request, pinned]);
+    // What was refused is not asked again at each change of the screen, which saying so is one of.
+    if (asked === this.asked && this.absent.peek() !== null) return;
+    this.asked = asked;
     this.absent.value = null;
     this.loader.want(request, neededRows, this.queryTokens.value.length);
   }
@@ -346,11 +361,11 @@ export class HeadController {
         const { map, layers, heads } = this.request.peek();
         if (`${map}/${layers[0]}/${heads[0]}/${this.query.peek()}` === key) this.exact.value = row;
       },
-      this.failed,
+      (error) => (this.knows(query) ? this.props.refuse(error) : this.failed(error)), // the lines that are here stay
     );
   }
 
-  private readonly failed = (error: unknown): void => errorHandler(this.absent, this.props.refuse)(error);
+  private readonly failed = errorHandler(this.absent, (error) => this.props.refuse(error));
 }
 
 /** Weights as a link has them: "3:0.5,7:0"; what is no weight is left out. */

@@ -48,7 +48,7 @@ export class HeatmapController {
   readonly announced = signal<Cell | null>(null);
   /** Counts arrivals: effects that draw read it. */
   readonly version = signal(0);
-  /** Why there is no picture, where the page does not hold this layer. */
+  /** Why numbers of the picture are missing, where they do not come. */
   readonly absent = signal<string | null>(null);
   readonly head: ReadonlySignal<HeadOf>;
   readonly overview: ReadonlySignal<Overview | undefined>;
@@ -93,6 +93,13 @@ export class HeatmapController {
   share(p: number): number {
     const share = Math.min(1, p / (this.top() || 1));
     return this.head.value.companding === "sqrt" ? Math.sqrt(share) : share;
+  }
+
+  /** Is the head's thumbnail all that there is to draw? */
+  isThumbnail(): boolean {
+    void this.version.value;
+    const overview = this.overview.value;
+    return overview !== undefined && this.tiles.patches(this.head.value, overview, this.view.value, this.density.value, this.plot.value, this.matrix).length === 1;
   }
 
   row(query: number): Row | undefined {
