@@ -18,11 +18,12 @@ the model is part of a larger module. Paths of Hugging Face transformers, `model
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -49,7 +50,6 @@ from glassformer.core.quantised import stored_levels
 from glassformer.edge import CallInputs, read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import (
-    ConfigError,
     MissingPartError,
     UnknownOptionError,
     UnsupportedError,
@@ -684,30 +684,44 @@ class Model(nn.Module, InNotebook):
         """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
         from glassformer.explorer.contexts import searched_corpus
         from glassformer.explorer.describe import model_facts
-        from glassformer.explorer.difference import compared
-        from glassformer.explorer.session_runs import SessionFactory
+        from glassformer.explorer.difference import names_apart
+        from glassformer.explorer.session_runs import OtherModel, SessionFactory
         from glassformer.speech.transcription_trace import transcriber
 
         options: Any = {"truncation": True} if truncation else {}
-        facts, trace = model_facts(self), partial(self.writing, **options)
+        facts = model_facts(self)
         codecs: Any = {"codec": load(codec or CODEC)} if self.network.sizes.codebooks else {}
-        inspect = partial(self.inspect, **options, **codecs)
-        compare = self.explain_similarity if facts.can_compare else None
-        count = (lambda text: len(self.tokenizer([text]).rows[0].ids)) if facts.modality is None else None
-        factory = SessionFactory(facts, inspect, trace, transcriber(self), compare, count_tokens=count)
-        if against is not None:
-            other = against if isinstance(against, Model) else self._loaded_again(against)
-            precision = against if isinstance(against, str) and against in PRECISIONS else None
-            factory = compared(factory, other, partial(other.inspect, **options, **codecs), precision)
+
+        def inspect_by(model: Model) -> Callable[..., Session]:
+            return partial(model.inspect, **options, **codecs)
+
+        @lru_cache(maxsize=1)
+        def in_precision(precision: str) -> OtherModel:
+            return OtherModel((facts.dtype, precision), inspect_by(self._in_precision(precision)))
+
+        other: OtherModel | None = None
+        if isinstance(against, str) and against in PRECISIONS:
+            other = in_precision(against)
+        elif against is not None:
+            model = against if isinstance(against, Model) else load(against, task=self.task)
+            other = OtherModel(names_apart(facts, model_facts(model)), inspect_by(model))
+        factory = SessionFactory(
+            facts if other is None else replace(facts, against=other.names[1]),
+            inspect_by(self),
+            partial(self.writing, **options),
+            in_precision,
+            transcriber(self),
+            self.explain_similarity if facts.can_compare else None,
+            count_tokens=(lambda text: len(self.tokenizer([text]).rows[0].ids)) if facts.modality is None else None,
+            against=other,
+        )
         return searched_corpus(factory, self, corpus)
 
-    def _loaded_again(self, against: str | Path) -> Model:
-        """Another model for the same task, or this one in another precision."""
-        if against not in PRECISIONS:
-            return load(against, task=self.task)
-        if self.folder is None:
-            raise ConfigError(f"against is {safe_repr(against)}, and this model is from no folder; give a model")
-        return load(self.folder, task=self.task, dtype=against)
+    def _in_precision(self, precision: str) -> Model:
+        """A copy of the model, with its weights in another precision. Raises: as `precision_copy`."""
+        from glassformer.compression.precision_copy import precision_copy
+
+        return copy.deepcopy(self, {id(self.network): precision_copy(self.network, precision)})
 
     # ------------------------------------------------------------------------------- training, and the table of tokens
 

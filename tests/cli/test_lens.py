@@ -66,15 +66,15 @@ def test_an_attribution_fits_a_screen_and_adds_up(command: Command, monkeypatch:
 
 
 def test_a_classifier_shows_its_labels_at_every_layer(command: Command, tmp_path: Path) -> None:
-    folder, head = make_folder(tmp_path / "bert", "bert"), ("--task", "text-classification")
-    lines = command("lens", folder, "time flies", *head).stdout.splitlines()
+    folder = make_folder(tmp_path / "bert", "bert", task="text-classification")
+    lines = command("lens", folder, "time flies").stdout.splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("label"))
     assert [line.split()[0] for line in lines[at + 1 : at + 3]] == ["LABEL_0", "LABEL_1"]
-    few = command("lens", folder, "time flies", "--top", 1, *head).stdout
+    few = command("lens", folder, "time flies", "--top", 1).stdout
     (one,) = [line for line in few.splitlines() if line.startswith("LABEL_")]
     assert one.endswith("%")  # of more labels than are asked for, those that are known
     page = tmp_path / "page.html"
-    done = command("attribute", folder, "time flies", "--target", "label_1", "--html", page, *head)
+    done = command("attribute", folder, "time flies", "--target", "label_1", "--html", page)
     assert done.stdout.startswith("LABEL_1: logit") and "saved in" in done.stdout
     assert Reader(page.read_text("utf-8")).session()["start"] == "v=1&view=attribution&r.target=label_1"
 
@@ -102,3 +102,10 @@ def test_a_model_without_logits_says_so(command: Command, minilm: Path) -> None:
     for name in ("lens", "attribute"):
         done = command(name, minilm, "time flies")
         assert done.returncode == 2 and "gives pooler_output, no logits" in done.stderr
+
+
+def test_a_head_that_the_checkpoint_lacks_is_not_explained(command: Command, minilm: Path, tmp_path: Path) -> None:
+    for name, *more in (("lens",), ("attribute",), ("patch",)):
+        done = command(name, minilm, "time flies [MASK] an arrow", "--task", "fill-mask", *more)
+        assert done.returncode == 2 and "holds no head for fill-mask (head.transform.weight" in done.stderr
+        assert not done.stdout

@@ -101,7 +101,7 @@ def test_all_shows_every_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_another_head_and_dtype(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = make_folder(tmp_path, "bert")
+    folder = make_folder(tmp_path, "bert", task="token-classification")
     report = data_of(capsys, folder, TEXT, task="token-classification", dtype="bfloat16")
     last = report["taps"][-1]
     assert (last["name"], last["axes"], last["dtype"]) == ("logits", "BTC", "bfloat16")

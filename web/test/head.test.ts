@@ -19,7 +19,7 @@ const tokens = [token("[CLS]", null), token("time", 0), token("<script>", 0), to
 const session: Session = {
   id: "s", texts: ["a", "b"], text_hash: "t", fields: ["text"], lookups: ["text"], nbytes: 0, seconds: 0, command: "look", look: "look",
   views: ["model", "head", "matrix", "neuron", "embedding"], reports: {},
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", levels: null, parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, is_encoder_decoder: false },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", levels: null, parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, precisions: [], is_encoder_decoder: false },
   streams: { text: tokens },
   how_to_read: {}, glossary: {},
   opening: { view: "model", findings: [], short: false, answer: null },

@@ -11,7 +11,7 @@ const token = (text: string, segment: number | null): Token => ({ text, piece: t
 const session: Session = {
   id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], lookups: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c --html page.html", look: "glassformer look m 'a b' c",
   views: ["model", "head", "matrix", "neuron", "embedding"], reports: {},
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", levels: null, parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, is_encoder_decoder: false },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", levels: null, parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, precisions: [], is_encoder_decoder: false },
   streams: { text: [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("[SEP]", null)] },
   maps: [
     { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"] },

@@ -10,7 +10,7 @@ const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
 
 const base = {
   views: ["model", "head", "matrix", "neuron", "generate", "embedding"] as ViewName[], reports: {},
-  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", levels: null, parameters: 1000, max_tokens: 64, modality: null, can_generate: true, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, is_encoder_decoder: false },
+  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", levels: null, parameters: 1000, max_tokens: 64, modality: null, can_generate: true, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, against: null, precisions: [], is_encoder_decoder: false },
   how_to_read: {}, glossary: {},
   opening: { view: "model" as const, findings: [], short: false, answer: null },
   lookups: ["text"], text_hash: "8f2a91c0", nbytes: 1000, seconds: 0.01, command: "glassformer look small 'a b' 'c'", look: "glassformer look small 'a b' 'c'",

@@ -114,8 +114,7 @@ def check_texts(arguments: Sequence[str], most: int = 2) -> None:
     Raises: DataError: more texts than `most`, standard input given twice, or a file that is missing.
     """
     if len(arguments) > most:
-        allowed = "one text" if most == 1 else "one text or two"
-        raise DataError(f"give {allowed}, got {len(arguments)}; put each in quotes")
+        raise DataError(f"give one text{' or two' * (most > 1)}, got {len(arguments)}; put each in quotes")
     if list(arguments).count("-") > 1:
         raise DataError("standard input can be one of the two texts, not both")
     for argument in arguments:
@@ -145,7 +144,7 @@ def whole_texts(arguments: Sequence[str], model: Model | None = None) -> list[st
 def opened(name: str, texts: Sequence[str], loading: Loading, *, truncation: bool = False) -> tuple[Model, Session]:
     """The model of a command, and the session of its pass over one text or two.
 
-    Raises: DataError: as `check_texts`, before the model is loaded, and as `whole_texts`.
+    Raises: DataError: as `check_texts`, before loading, and `whole_texts`. WeightsError: its head would be random.
     """
     check_texts(texts)
     with notes(repeats=False):
@@ -153,6 +152,7 @@ def opened(name: str, texts: Sequence[str], loading: Loading, *, truncation: boo
             from glassformer.model import load
 
             model = load(name, **given(loading))
+            model.report.require_head(name, model.task)
         return model, model.inspect(*whole_texts(texts, model), truncation=truncation)
 
 

@@ -53,6 +53,7 @@ def look_at_model(
         from glassformer.model import load
 
         loaded = load(model, **given(loading))
+    loaded.report.require_head(model, loaded.task)
     if shows_sound(loaded, page.view):
         look_at_codes(loaded, texts, codec=page.codec, html=page.html, browser=page.browser, json=json)
     elif page.view == "sound" and page.html is not None:

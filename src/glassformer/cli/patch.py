@@ -59,6 +59,7 @@ def patch(
             from glassformer.model import load
 
             loaded = load(model, **given(loading))
+        loaded.report.require_head(model, loaded.task)
         clean, *others = whole_texts(texts, loaded)
         corrupt = others[0] if others else None
         with progress_of("patched passes") as bar:

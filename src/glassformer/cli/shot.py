@@ -66,6 +66,7 @@ def shot(
             from glassformer.model import load
 
             loaded = load(model, **given(loading))
+            loaded.report.require_head(model, loaded.task)
             start, rest = opened_with(page, state)
             factory = loaded.session_factory(truncation=truncate, corpus=page.corpus)
             with Look(SessionRuns(factory), whole_texts(texts or [], loaded), start) as look:

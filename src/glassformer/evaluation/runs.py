@@ -459,7 +459,7 @@ def check_network(model: str | Path) -> None:
 def load_trained_model(model: str | Path, task: str, device: str = "cpu", **loading: Any) -> Model:
     """Load a model with the trained head of a task. Raises: WeightsError: it has none, or not all of it."""
     loaded = load(model, task=task_class(task).HEAD, device=device, **loading)
-    if new := [name for name in loaded.report.new if name.startswith("head.")]:
+    if new := loaded.report.new_in_head:
         raise WeightsError(
             f"{model}: holds no head for the task {task!r} ({', '.join(new[:3])} would be random, and with it "
             "every prediction); use a model that was trained for it"

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.compression.precision_copy import other_precisions
 from glassformer.core.quantised import StoredLevels, count_weights
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
@@ -66,6 +67,7 @@ class ModelFacts:
     mask_token: str | None
     reads: bool  # its head can read every layer: logit lens and attribution
     is_encoder_decoder: bool
+    precisions: list[str]  # that it can be compared with itself in
     layers: int  # of the deepest group of attention layers
     heads: int
     corpus: dict[str, Any] | None = None  # what the index of a corpus holds, where there is one
@@ -94,6 +96,7 @@ def model_facts(model: LoadedModel) -> ModelFacts:
         can_compare=makes_text_vectors(model),
         mask_token=model.tokenizer.mask_token if model.has_tokenizer and not model.family.modality else None,
         is_encoder_decoder="decoder_input_ids" in model.network.READS,
+        precisions=other_precisions(model.network),
         layers=max(map(len, groups), default=0),
         heads=max((layer.attention.spec.heads for group in groups for layer in group), default=0),
         levels=_levels(model),

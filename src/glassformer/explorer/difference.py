@@ -2,79 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from glassformer.data.sequence import shorten
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.binary_frames import encode
-from glassformer.explorer.describe import model_facts
+from glassformer.explorer.describe import ModelFacts
 from glassformer.explorer.registry import Reading, fields_of
 from glassformer.explorer.requests import DifferenceRequest
-from glassformer.explorer.session_runs import OtherModel, SessionFactory, SessionRuns
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.files import safe_repr
 from glassformer.inspect.difference import THRESHOLD, PassDifference
 from glassformer.inspect.session import Progress, Session
-from glassformer.loaded_model import LoadedModel
 
 if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene
 
 
-def compared(
-    factory: SessionFactory, other: LoadedModel, inspect: Callable[..., Session], precision: str | None
-) -> SessionFactory:
-    """The factory with a model to compare with.
-
-    Args:
-        inspect: that makes its passes
-        precision: of the same model, by which it is named; None = by its name
-    """
-    own, its = factory.facts, model_facts(other)
-    same = precision is not None or own.name == its.name
-    names = (own.dtype, precision or its.dtype) if same else (own.name, its.name)
-    if names[0] == names[1]:
-        names = (own.revision, its.revision)
-    against = OtherModel(names, inspect)
-    return replace(factory, against=against, facts=replace(own, against=names[1]))
+def names_apart(own: ModelFacts, other: ModelFacts) -> tuple[str, str]:
+    """What tells two models apart in a sentence: their names, or what differs where these are the same."""
+    pairs = [(own.name, other.name), (own.dtype, other.dtype), (own.revision, other.revision)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
 
 
 NAMED = 40
 """Characters of a text by which a pass is named."""
 
 
-def difference(scene: Scene, *, other: str | None, map: str | None) -> bytes:
+def difference(scene: Scene, *, other: str | None, precision: str | None, map: str | None) -> bytes:
     """The difference of the session on screen from another pass.
 
-    Raises: DataError: there is nothing to compare with, or as `Session.difference`.
+    Raises: DataError: there is nothing to compare with, or as `Session.difference`. ConfigError: no such precision.
     """
-    return _frame(_difference(scene.runs, scene.session, other, map, scene.progress))
+    session, runs = scene.session, scene.runs
+    if other is None:
+        return _frame(_other_model(runs, session, precision, map, scene.progress))
+    if runs.facts.modality is not None:
+        raise DataError(
+            f"this page looks at one {runs.facts.modality}; another model, or precision, is compared by --against"
+        )
+    runs.check_length([other])
+    names = shorten(session.texts[0], NAMED), shorten(other, NAMED)
+    second = runs.begin((other,)).result()
+    return _frame(session.difference(second, map, names=names, progress=scene.progress))
 
 
 def difference_readings(runs: SessionRuns, session: Session) -> list[Reading]:
     """What a saved page has of it: the difference from the model that the page compares with, if any."""
     if runs.factory.against is None:
         return []
-    frame = _frame(_difference(runs, session, None, None, lambda done, of: None))
+    frame = _frame(_other_model(runs, session, None, None, lambda done, of: None))
     return [Reading("difference", fields_of(DifferenceRequest()), frame)]
 
 
-def _difference(
-    runs: SessionRuns, session: Session, other: str | None, map: str | None, progress: Progress
+def _other_model(
+    runs: SessionRuns, session: Session, precision: str | None, map: str | None, progress: Progress
 ) -> PassDifference:
-    against = runs.factory.against
-    if other is not None:
-        if runs.facts.modality is not None:
-            raise DataError(f"this page looks at one {runs.facts.modality}; another model is compared by --against")
-        runs.check_length([other])
-        names = shorten(session.texts[0], NAMED), shorten(other, NAMED)
-        return session.difference(runs.begin((other,)).result(), map, names=names, progress=progress)
-    if against is None:
-        raise DataError("write another text to compare with; another model, or precision, is compared by --against")
-    names = against.names
-    return session.difference(against.inspect(*session.texts), map, names=names, progress=progress)
+    other = runs.factory.against
+    if precision is not None:
+        if precision not in runs.facts.precisions:
+            allowed = ", ".join(runs.facts.precisions) or "none: its weights are levels, or another engine runs it"
+            raise ConfigError(f"precision is {safe_repr(precision)}; allowed for this model: {allowed}")
+        other = runs.factory.in_precision(precision)
+    if other is None:
+        raise DataError("write another text, or choose a precision; another model is compared by --against")
+    return session.difference(other.inspect(*session.texts), map, names=other.names, progress=progress)
 
 
 def _frame(result: PassDifference) -> bytes:

@@ -196,7 +196,10 @@ TABS: dict[str, Tab] = {
     "sound": Tab("shows the transcript of a model that transcribes speech", lambda facts: facts.can_transcribe),
     "patch": Tab("shows what a component does to a prediction", lambda facts: facts.predicts is not None),
     "similarity": Tab("compares two texts by a model that makes vectors of them", lambda facts: facts.can_compare),
-    "difference": Tab("compares texts, or two models", lambda facts: facts.modality is None or bool(facts.against)),
+    "difference": Tab(
+        "compares texts, precisions or models",
+        lambda facts: facts.modality is None or bool(facts.against or facts.precisions),
+    ),
     "contexts": Tab("searches a corpus: give one by corpus= (--corpus)", lambda facts: facts.corpus is not None),
     "embedding": Tab(),
     "lens": Tab("reads every layer by the model's head for tokens or labels", lambda facts: facts.reads),

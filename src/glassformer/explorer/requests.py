@@ -140,6 +140,9 @@ class DifferenceRequest(Schema):
     other: Annotated[
         str | None, Doc("Another text; null = the same text in the model that the page compares with.")
     ] = None
+    precision: Annotated[str | None, Doc("Another precision of the same model; null = the other model, or text.")] = (
+        None
+    )
     map: Annotated[str | None, Doc("Attention map; null = the only one.")] = None
 
 

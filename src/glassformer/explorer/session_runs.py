@@ -240,17 +240,19 @@ class SessionFactory:
 
     inspect: (texts …, progress=…) → session, as `Model.inspect`
     trace: prompt → trace, as `Model.writing`
+    in_precision: the same model in another precision, one of `facts.precisions`
     transcribe: a file → its transcription, not begun; None = the model does not transcribe
     explain_similarity: two texts → their map; None = the model makes no vectors of texts
     corpus: to search in
     count_tokens: of a text; None = the model reads none
     lesson: that the page plays; None = its tour
-    against: what the view of differences compares with; None = other texts alone
+    against: what the view of differences compares with at first; None = nothing
     """
 
     facts: ModelFacts
     inspect: Callable[..., Session]
     trace: Callable[[str], GenerationTrace]
+    in_precision: Callable[[str], OtherModel]
     transcribe: Callable[[str], TranscribedSound] | None = None
     explain_similarity: Callable[[str, str], SimilarityMap] | None = None
     corpus: CorpusSearch | None = None

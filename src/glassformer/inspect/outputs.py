@@ -185,7 +185,7 @@ def output_table(
     if field is None:
         raise UnsupportedError(
             f"the head of this model gives {', '.join(head.FIELDS)}, no logits; take a model that was trained for "
-            "a task, or load it with one that its checkpoint has: --task fill-mask, in Python task='fill-mask'"
+            "a task; if its checkpoint has a head that its config does not name, say which: --task fill-mask"
         )
     given: Tensor = output[field]
     if output.start_logits is not None and output.end_logits is not None:

@@ -124,7 +124,7 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
         if kind.HEAD not in family.tasks:
             raise _cannot(kind, name, family.model_type, family.tasks, None)
     loaded = load(folder, task=kind.HEAD, **loading)
-    new = [tensor for tensor in loaded.report.new if tensor.startswith("head.")]
+    new = loaded.report.new_in_head
     if kind.BODY or not new:
         return loaded
     raise WeightsError(

@@ -120,7 +120,7 @@ def teacher_of(config: RunConfig, kind: type[Task]) -> Task:
     name = config.distillation.teacher
     folder = Path(name) / MODEL if (Path(name) / CONFIG).is_file() else name
     model = load(folder, task=kind.HEAD, device=config.device)
-    if new := [each for each in model.report.new if each.startswith("head.")]:
+    if new := model.report.new_in_head:
         raise WeightsError(
             f"{name}: holds no head for the task {config.task!r} ({new[0]} would be random), so it has nothing to teach"
         )

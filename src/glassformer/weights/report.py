@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from glassformer.errors import WeightsError
 from glassformer.files import counted
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -60,6 +61,19 @@ class LoadReport(Report, kind="load"):
     def groups(self, kind: str) -> list[TensorGroup]:
         """The tensors that are "new" or "unused", grouped by name prefix."""
         return group_by_prefix(self.new if kind == "new" else self.unused, self.shapes)
+
+    @property
+    def new_in_head(self) -> list[str]:
+        """Parameters of the head that are random, and with them all that it predicts."""
+        return [name for name in self.new if name.startswith("head.")]
+
+    def require_head(self, name: str, task: str) -> None:
+        """Raises: WeightsError: parameters of the head are random, where a task has one that predicts."""
+        if self.new_in_head and task != "feature-extraction":
+            raise WeightsError(
+                f"{name}: holds no head for {task} ({', '.join(self.new_in_head[:3])} would be random, and with it "
+                "every prediction); leave --task out, or name a model that was trained for it"
+            )
 
     @property
     def heading(self) -> str:

@@ -36,7 +36,7 @@ def test_another_text(tab: Tabs, words: Look, models: dict[str, Model], check: C
     page.get_by_role("button", name="the same words in reverse").click()
     page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
     assert one.state["c.other"] == " ".join(reversed(TEXT.split()))
-    page.get_by_label("other text").fill(OTHER)
+    page.get_by_role("textbox", name="other text").fill(OTHER)
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
     assert one.state["c.other"] == OTHER
@@ -74,7 +74,27 @@ def test_each_text_of_a_pair_is_offered_alone(tab: Tabs, served: Look) -> None:
     page.get_by_role("button", name="the second text alone").click()
     page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
     assert one.state["c.other"] == served.session.texts[1]
-    assert page.get_by_label("other text").input_value() == served.session.texts[1]
+    assert page.get_by_role("textbox", name="other text").input_value() == served.session.texts[1]
+
+
+def test_a_precision_is_one_click_away(tab: Tabs, words: Look, models: dict[str, Model], check: Check) -> None:
+    one = tab()
+    page = one.goto(words, view="difference")
+    page.get_by_role("radio", name="int8").check()
+    page.get_by_role("application", name=re.compile("^Vectors")).wait_for()
+    assert one.state["c.precision"] == "int8" and page.get_by_role("textbox", name="other text").count() == 0
+    other = words.explorer.runs.factory.in_precision("int8")
+    found = models["bert"].inspect(TEXT).difference(other.inspect(TEXT))
+    sentence = page.locator(".found > p").inner_text()
+    level, token = found.first() or (0, 0)
+    assert sentence.startswith("int8 parts from float32 at ") or "No vector of int8" in sentence
+    assert percent(float(found.distance[level, token] if found.first() else found.distance.max())) in sentence
+    check(page, "a precision")
+    page.get_by_role("radio", name="another text").check()
+    page.get_by_role("textbox", name="other text").fill(OTHER)
+    page.get_by_role("button", name="Compare").click()
+    one.wait_for_announcement("The texts part at")
+    assert one.state["c.other"] == OTHER and "c.precision" not in one.state
 
 
 def test_another_model_and_a_saved_page(tab: Tabs, models: dict[str, Model], tmp_path: Path, check: Check) -> None:

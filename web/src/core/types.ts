@@ -129,6 +129,8 @@ export interface Session {
     corpus: CorpusFacts | null;
     /** The name of the model, or the precision, that it is compared with. */
     against: string | null;
+    /** That the model can be compared with itself in. */
+    precisions: string[];
     /** Can its head read every layer: logit lens and attribution? */
     reads: boolean;
     is_encoder_decoder: boolean;

@@ -60,7 +60,7 @@ function differenceOf({ header, arrays, shapes }: BinaryFrame): Difference {
 const named = ([own, other]: Pair): string => (own === other ? own : `${visible(own)} / ${visible(other)}`);
 /** Of the tokens of a bin the first, and how many more. */
 const binned = (pairs: Pair[], size: number, count: number): string[] => Array.from({ length: count }, (_, at) => named(pairs[at * size]));
-const signedPercent = (x: number): string => (x < 0 ? `−${percent(-x)}` : `+${percent(x)}`).replace(/^[+−](?=0%$)/, "");
+const signedPercent = (x: number): string => (x < 0 ? `−${percent(-x)}` : `+${percent(x)}`).replace(/^[+−](?=0%$|<)/, "");
 const largest = (values: ArrayLike<number>): number => Array.prototype.reduce.call(values, (most: unknown, x: unknown) => Math.max(most as number, Math.abs(x as number)), 0) as number;
 const largestAt = (values: ArrayLike<number>): number => {
   let best = 0;
@@ -78,30 +78,40 @@ function parting({ distance, levels, queries }: Difference, threshold: number): 
   return null;
 }
 
+/** What the model itself is compared with, if not a precision or a text. */
+const [MODEL, TEXT] = ["", "text"];
+
 function DifferenceView(props: WorkProps) {
   const { session, state, set, transport } = props;
-  const { against } = session.model;
-  const chosen = state.value.chosen.other ?? "";
-  const [withText, setWithText] = useState(chosen !== "" || against === null);
-  const compare = (other: string) => {
-    const { other: _, ...rest } = state.peek().chosen;
-    set({ chosen: other ? { ...rest, other } : rest });
+  const { against, precisions, modality } = session.model;
+  const { other = "", precision = "" } = state.value.chosen;
+  const [writing, setWriting] = useState(other !== "" || (against === null && precision === ""));
+  const compare = (by: { other?: string; precision?: string }) => {
+    const { other: _, precision: __, ...rest } = state.peek().chosen;
+    set({ chosen: { ...rest, ...by } });
   };
+  const choose = (each: string) => {
+    setWriting(each === TEXT);
+    if (each !== TEXT) compare(each === MODEL ? {} : { precision: each });
+  };
+  const choices = [...(against === null ? [] : [MODEL]), ...precisions.filter((each) => each !== against), ...(modality === null ? [TEXT] : [])];
   const several = session.maps.length > 1;
-  const ask = chosen !== "" || against !== null || transport.host === "page";
+  const asked = other !== "" || precision !== "" || against !== null || transport.host === "page";
   return (
     <div class="diff">
       {transport.host === "server" && (
         <div class="diff-tools">
-          {against !== null && session.model.modality === null && (
-            <Segments legend="Compare with" name="with" values={["model", "text"] as const} value={withText ? "text" : "model"} text={(each) => (each === "model" ? against : "another text")}
-              set={(each) => (setWithText(each === "text"), each === "model" && compare(""))} />
+          {choices.length > 1 && (
+            <div class="diff-choice"><span aria-hidden="true">compare with</span><Segments legend="Compare with" name="with" values={choices} value={writing ? TEXT : precision} set={choose}
+              text={(each) => (each === MODEL ? against : each === TEXT ? "another text" : each)} /></div>
           )}
-          {withText && <OtherText key={chosen} chosen={chosen} compare={compare} />}
+          {writing && modality === null && <OtherText key={other} chosen={other} compare={(text) => compare(text ? { other: text } : {})} />}
           {several && props.choice}
         </div>
       )}
-      {ask ? <Answered {...props} other={chosen || null} map={several ? state.value.map : null} /> : <Nothing session={session} compare={compare} />}
+      {asked
+        ? <Answered {...props} other={other || null} precision={precision || null} map={several ? state.value.map : null} />
+        : <Nothing session={session} compare={(text) => compare({ other: text })} />}
     </div>
   );
 }
@@ -115,12 +125,13 @@ function suggestions([text, second]: string[]): [name: string, text: string][] {
 
 /** Before there is another pass: what to compare with. */
 function Nothing({ session, compare }: { session: Session; compare(other: string): void }) {
-  const offered = suggestions(session.texts);
+  const { precisions, modality } = session.model;
+  const offered = modality === null ? suggestions(session.texts) : [];
   return (
     <div class="diff-empty">
-      <p>Write another text, such as this one with one word changed: what changes, layer by layer and head by head?{offered.length > 0 && " Or compare with"}</p>
+      {precisions.length > 0 && <p>Choose a precision: what do its rounded weights change, layer by layer and head by head?</p>}
+      {modality === null && <p>Write another text, such as this one with one word changed.{offered.length > 0 && " Or compare with"}</p>}
       {offered.length > 0 && <p>{offered.map(([name, text]) => <button key={name} title={text} onClick={() => compare(text)}>{name}</button>)}</p>}
-      <p class="hint">With the same model in 8 bits: <code>{session.look} --against int8 --view difference</code></p>
     </div>
   );
 }
@@ -135,8 +146,8 @@ function OtherText({ chosen, compare }: { chosen: string; compare(other: string)
   );
 }
 
-function Answered(props: WorkProps & { other: string | null; map: string | null }) {
-  const [frame, otherwise] = useAnswer(props, "difference", { other: props.other, map: props.map }, "Comparing every layer…");
+function Answered(props: WorkProps & { other: string | null; precision: string | null; map: string | null }) {
+  const [frame, otherwise] = useAnswer(props, "difference", { other: props.other, precision: props.precision, map: props.map }, "Comparing every layer…");
   const shown = useMemo(() => frame && differenceOf(frame), [frame]);
   return shown ? <Shown {...props} shown={shown} /> : <>{otherwise}</>;
 }
@@ -213,7 +224,7 @@ function Shown(props: ViewProps & { shown: Difference; other: string | null }) {
   return (
     <>
       <div class="diff-head">
-        <label class="diff-choice"><span aria-hidden="true">parted: further apart than</span><Segments legend="Parted: further apart than" name="threshold" values={THRESHOLDS} value={threshold} set={setThreshold} /></label>
+        <div class="diff-choice"><span aria-hidden="true">parted: further apart than</span><Segments legend="Parted: further apart than" name="threshold" values={THRESHOLDS} value={threshold} set={setThreshold} /></div>
       </div>
       <div class="diff-body">
         <section class="diff-card" aria-label="Vectors">
