@@ -242,6 +242,16 @@ class PassFacts:
         return model_words.kinds_of(self._queries)
 
     @property
+    def query_kind(self) -> str:
+        """what the query is: a token, a moment of a sound, or a piece of a picture"""
+        return model_words.kind_of(self._session, self._about.queries)
+
+    @property
+    def key_kind(self) -> str:
+        """the same of the key"""
+        return model_words.kind_of(self._session, self._about.keys)
+
+    @property
     def made_of(self) -> str:
         """what the vector of the query token is made of before the first layer"""
         return model_words.made_of(self._session, self.stream)
@@ -375,8 +385,8 @@ class PassFacts:
 
     @property
     def attention_reads(self) -> str:
-        """where heads of the map read: other tokens, or the other stream, by its name"""
-        return "other tokens" if self._about.queries == self._about.keys else f"the {self._about.keys}"
+        """where heads of the map read: other tokens (or moments, or pieces), or the other stream, by its name"""
+        return f"other {self.query_kind}s" if self._about.queries == self._about.keys else f"the {self._about.keys}"
 
     @property
     def length_feed_forward(self) -> float:
@@ -438,13 +448,18 @@ class PassFacts:
 
     @property
     def guess_column(self) -> int:
-        """column of the lens that belongs to the query token; 0 where the text as a whole has one answer"""
-        return self._lens.first
+        """column of the lens that belongs to the query token; where the text as a whole has one answer, that of it"""
+        return int(self._lens.targets[0]) if self._lens.about.columns == "text" else self._lens.first
 
     @property
     def guesses(self) -> str:
         """what the model would answer after the embedding and after the last layer, and how it came to it"""
         return model_words.guesses(self._lens, self.layer)
+
+    @property
+    def grid_shows(self) -> str:
+        """what the columns of the lens are, in a sentence: tokens, or classes"""
+        return model_words.grid_shows(self._lens)
 
     @property
     def text_similarity(self) -> float:
@@ -459,15 +474,7 @@ class PassFacts:
     @property
     def closest_words(self) -> str:
         """the two words that add most to it"""
-        words = self._similarity.words()
-        first, second = words.tokens
-        pairs = ((first[i], second[j], x) for i, j, x in words.top(words.cells.size) if x > 0)
-        chosen = next((pair for pair in pairs if not (pair[0].special or pair[1].special)), None)
-        return (
-            "no two words"
-            if chosen is None
-            else f"“{chosen[0].text}” of the first and “{chosen[1].text}” of the second"
-        )
+        return model_words.closest_words(self._similarity)
 
     @property
     def moved(self) -> str:
@@ -653,7 +660,10 @@ class PassFacts:
         # Whether the lens reads the query token, or the text as a whole; start and end of a span are read elsewhere.
         network = self._session.network
         own = reads_layers(network) and self._about.queries == network.head_stream()
-        return own and self._session.lens(top=1, count=1).about.columns in ("tokens", "text")
+        if not own:
+            return False
+        about = self._session.lens(top=1, count=1).about
+        return about.columns in ("tokens", "text") and not about.regression  # a number has no likeliest answer
 
     @cached_property
     def _lens(self) -> Lens:

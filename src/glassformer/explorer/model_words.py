@@ -20,7 +20,9 @@ from glassformer.core.embeddings import LearnedPositions
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.lookup import input_embedding
 from glassformer.inspect.session import Session
+from glassformer.inspect.similarity import SimilarityMap
 from glassformer.inspect.tokens import Token
+from glassformer.reports.chance import near_chance
 from glassformer.reports.table import percent
 
 Item = tuple[str, str, float | None]
@@ -36,6 +38,15 @@ def kinds_of(tokens: Sequence[Token]) -> str:
     kinds += ["pieces of words"] if any(token.continues for token in tokens) else []
     kinds += [f"signs of its own, such as {special}"] if special is not None else []
     return " and ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
+
+
+def kind_of(session: Session, stream: str) -> str:
+    """What a vector of a stream stands for: a token, a moment of a sound, or a piece of a picture."""
+    batch = session.batch
+    heard = batch.input_features is not None or batch.input_values is not None
+    if stream == "sound" or (stream == "source" and heard):
+        return "moment"
+    return "piece" if stream == "image" else "token"
 
 
 def made_of(session: Session, stream: str) -> str:
@@ -99,6 +110,17 @@ def alike(cosine: float) -> str:
     return next(words for least, words in ALIKE if cosine >= least)
 
 
+def closest_words(similarity: SimilarityMap) -> str:
+    """The two words that add most to the similarity of two texts."""
+    words = similarity.words()
+    first, second = words.tokens
+    pairs = ((first[i], second[j]) for i, j, x in words.top(words.cells.size) if x > 0)
+    chosen = next((pair for pair in pairs if not (pair[0].special or pair[1].special)), None)
+    if chosen is None:
+        return "no two words"
+    return f"“{chosen[0].text}” of the first and “{chosen[1].text}” of the second"
+
+
 FEW_CHOICES = 64
 """Of more answers than these, the place of one among them tells more than its being the first or not."""
 FIRST_GUESSES, LAST_GUESSES = 2, 4
@@ -115,33 +137,58 @@ def guesses(lens: Lens, layer: int) -> str:
     (first, share), (last, end) = (lens.top(row, 0)[0] for row in (0, -1))
     rows, settled = lens.rows, lens.settled(0)
     words = (
-        f"It would say “{first}” ({percent(share)}) after {_after(rows[0])}, and “{last}” ({percent(end)}) after "
-        f"{rows[-1]}."
+        f"It would say “{first}” ({_likely(lens, share)}) after {_after(rows[0])}, and “{last}” "
+        f"({_likely(lens, end)}) after {rows[-1]}."
     )
     if settled == 0:
         return f"{words} “{last}” is the first choice all the way."
     if lens.choices <= FEW_CHOICES:
-        return f"{words} “{last}” is the first choice from {rows[settled]} on."
+        again = f"the first choice after {_after(rows[0])}, and again" if first == last else "the first choice"
+        return f"{words} “{last}” is {again} from {rows[settled]} on."
     ranks = dict.fromkeys(row for row in (0, layer, layer + 1) if row < settled)
     places = [f"number {int(lens.ranks[row, 0]):,} after {_after(rows[row])}" for row in ranks]
     of = f"Of {lens.choices:,} answers “{last}” is {', '.join(places)}, and the first from {rows[settled]} on."
     return f"{words} {of}"
 
 
+def _likely(lens: Lens, share: float) -> str:
+    """A probability, and of one of a few answers that it is hardly better than chance, where it is."""
+    chance = 1 / lens.choices
+    few = 1 < lens.choices <= FEW_CHOICES and lens.about.normalised
+    near = f", hardly better than the {percent(chance)} of chance" if few and near_chance(share, chance) else ""
+    return f"{percent(share)}{near}"
+
+
+def grid_shows(lens: Lens) -> str:
+    """What the columns of the grid of a lens are, in a sentence: tokens, or the classes of a text."""
+    if lens.about.columns == "text":
+        return "The grid has a column for each class: the stronger a colour, the more likely the class."
+    return "The grid has this for all tokens: the stronger a colour, the more likely the answer."
+
+
 def list_guesses(lens: Lens) -> list[Item]:
-    """The answers after the embedding and each layer, equal ones as one; of many the first and the last."""
+    """The answers after the embedding and each layer, equal ones as one with the range of their probabilities; of many
+    the first and the last.
+    """
     tops = [lens.top(row, 0)[0] for row in range(len(lens.rows))]
     starts = [row for row in range(len(tops)) if row == 0 or tops[row][0] != tops[row - 1][0]]
     runs: list[Item] = []
     for start, end in pairwise([*starts, len(tops)]):
         last = lens.rows[end - 1] if start == 0 else lens.rows[end - 1].rpartition(" ")[2]
         name = lens.rows[start] + (f" to {last}" if end > start + 1 else "")
-        runs.append((name, f"“{tops[end - 1][0]}” {percent(tops[end - 1][1])}", tops[end - 1][1]))
+        shares = [share for _, share in tops[start:end]]
+        runs.append((name, f"“{tops[start][0]}” {_range(shares)}", shares[-1]))
     between = runs[FIRST_GUESSES:-LAST_GUESSES]
     if len(between) < 2:
         return runs
     more = f"{starts[len(runs) - LAST_GUESSES] - starts[FIRST_GUESSES]} layers"
     return [*runs[:FIRST_GUESSES], (more, "other answers", None), *runs[-LAST_GUESSES:]]
+
+
+def _range(shares: Sequence[float]) -> str:
+    """The smallest and the largest of some probabilities, the one that comes first first."""
+    ends = sorted((shares.index(min(shares)), shares.index(max(shares))))
+    return " to ".join(dict.fromkeys(percent(shares[at]) for at in ends))
 
 
 def _after(row: str) -> str:

@@ -234,7 +234,7 @@ function Table({ controller, lens }: { controller: LensController; lens: Lens })
 
 export const view: ViewModule = {
   name: "lens", title: "Lens", alone: true, fresh: true,
-  sentence: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
+  sentence: "Each row is a layer, each column a word, or a class of the text: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
   Component: LensView,
   ahead: ({ transport, session, state }, signal) => views.lens(transport, session, requestOf(state.value, session), () => {}, signal),
 };

@@ -59,7 +59,7 @@ export class LensController {
   /** The column that is told about where no cell is pinned: of the token that is pinned in another view, or the last. */
   usual(lens: Lens): number {
     const { query, map, reading: { at } } = this.props.state.value;
-    if (lens.columns === "text") return 0;
+    if (lens.columns === "text") return lens.targets[0]; // the label that is answered
     if (lens.columns === "tokens" && /^\d+$/.test(at) && this.shows(lens, Number(at))) return Number(at); // of the output that Attribution explains
     const here = lens.columns === "tokens" && query !== null && mapOf(this.props.session, map).queries === lens.stream && this.shows(lens, query);
     return here ? query : lens.first + columnsOf(lens) - 1;
