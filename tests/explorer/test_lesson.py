@@ -217,6 +217,11 @@ def test_a_name_that_is_none_is_refused_with_the_nearest_and_all_names() -> None
     assert str(no.value).endswith(f"the lessons: {', '.join(shipped())}")
 
 
+def test_a_folder_is_no_lesson(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a regular file, but a folder"):
+        read_lesson(tmp_path)
+
+
 def test_a_lesson_is_a_way_to_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(import_module("glassformer.explorer.look"), "in_notebook", lambda: True)
     model = glassformer.load("package:glassformer/checkpoints/shakespeare")

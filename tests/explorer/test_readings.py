@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import glassformer
 from glassformer.explorer import readings
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.describe import model_facts
@@ -157,8 +158,16 @@ def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> Non
     lens, attribution = quick_readings(session)
     assert (lens.view, attribution.view) == ("lens", "attribution") and lens.key != attribution.key
     assert read(session, "lens", LensRequest()).frame == lens.frame
-    others = [each.view for each in default_readings(session, wanted=None, has=())]
-    assert {"masks", "architecture", "route"} <= {*others} and len(others) == len({*others})
+    others = default_readings(session, wanted=None, has=())
+    assert {"masks", "architecture", "route"} <= {each.view for each in others}
+    assert len(others) == len({each.key for each in others})
+
+
+def test_a_page_to_be_saved_holds_the_route_of_the_token_that_it_opens_with(minilm: Path) -> None:
+    session = glassformer.load(minilm).inspect("time flies like an arrow", "fruit flies like a banana")
+    pinned = session.findings[0].query
+    routes = [each.request["token"] for each in default_readings(session, wanted=None, has=()) if each.view == "route"]
+    assert pinned is not None and routes == [None, pinned]
 
 
 def test_a_saved_page_has_the_whole_lens_where_that_is_quick_and_else_the_columns_that_were_looked_at(

@@ -45,7 +45,7 @@ def facts_of(kind: str) -> ModelFacts:
     nothing = dict.fromkeys(("max_tokens", "modality", "predicts", "mask_token"))
     return ModelFacts(
         name=kind, cli_arguments=[kind], family=kind, task="", revision="", dtype="float32", parameters=1, layers=2,
-        heads=2, **has_none, **nothing,  # type: ignore[arg-type]
+        precisions=[], heads=2, **has_none, **nothing,  # type: ignore[arg-type]
     )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def test_the_limit_is_kept_whatever_is_looked_at() -> None:
 def test_a_limit_below_the_stream_is_refused_with_its_figures() -> None:
     with pytest.raises(DataError, match=r"the text has 9 tokens, whose states take 0 MB; .* about 4 tokens"):
         session_of("bert", limit_bytes=4 * T * 32 * 4)
-    with pytest.raises(DataError, match="raise limit_bytes"):
+    with pytest.raises(DataError, match="shorten the text, or in Python raise limit_bytes"):
         session_of("transformer", limit_bytes=1000)
 
 

@@ -277,7 +277,7 @@ def read_lesson(name: str | Path) -> Lesson:
     Raises: DataError: no such file or lesson; not JSON, too large, or against the schema, with the field.
     """
     path = shipped().get(str(name)) or as_path(name)
-    if not path.is_file():
+    if not path.exists():
         hint = nearest(str(name), shipped()) or nearest_path(path)
         raise DataError(f"{name}: no such file, and no lesson of that name{hint}; the lessons: {', '.join(shipped())}")
     try:

@@ -31,7 +31,7 @@ OF_VIEW = {
     "route": ("c.stream",),
     "architecture": ("c.parameter", "c.height", "c.tiles"),
     "similarity": ("pieces", "sr", "sc"),
-    "difference": ("c.other", "c.threshold", "c.measure", "c.head"),
+    "difference": ("c.other", "c.precision", "c.threshold", "c.measure", "c.head"),
     "quantisation": tuple(f"c.{x}" for x in ("bits", "scales", "zero", "inputs", "height", "error", "layer")),
     "contexts": ("by", "cl", "cn"),
     "embedding": ("em", "lv", "pt", "by", "perp", "nn"),

@@ -65,7 +65,7 @@ def _requests(scene: Scene, addresses: list[dict[str, str]]) -> Iterator[tuple[s
     stored = {*STATE, "quantisation", "masks", "difference", *(tabs().keys() - TABS.keys())}
     for pairs in addresses:
         name = {"patch": "sweep"}.get(pairs["view"], pairs["view"])
-        if name in stored and (name != "difference" or "c.other" in pairs):
+        if name in stored and (name != "difference" or not pairs.keys().isdisjoint(("c.other", "c.precision"))):
             yield name, _request(scene, name, pairs)
 
 

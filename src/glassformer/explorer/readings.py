@@ -13,6 +13,7 @@ from glassformer.core.quantised import count_weights
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.registry import OF_A_TAB, VIEWS, Reading, fields_of, tabs
+from glassformer.explorer.requests import RouteRequest
 from glassformer.files.schema import Schema, parse_query
 from glassformer.inspect.answer import answer
 from glassformer.inspect.attribution.attribute import STEPS, AttributionOptions
@@ -92,8 +93,18 @@ def default_readings(session: Session, *, wanted: str | None, has: Collection[st
             readings.append(read(session, name, view.request()))
         elif view.by_default and view.passes is not None and _is_quick(session, name):
             with suppress(UnsupportedError):  # a route needs one stack of blocks
-                readings.append(read(session, name, view.request()))
+                readings += [read(session, name, request) for request in _opening_requests(session, name)]
     return readings
+
+
+def _opening_requests(session: Session, name: str) -> list[Schema]:
+    """What a page asks of a view at first: of a route, also that of the token that its finding pins."""
+    requests = [VIEWS[name].request()]
+    if name == "route" and session.findings:
+        finding, stream = session.findings[0], [*session.streams][-1]
+        if session.maps[finding.map].queries == stream and finding.query is not None:
+            requests.append(RouteRequest(token=finding.query))
+    return requests
 
 
 def quick_readings(session: Session, *, wanted: str | None = None, has: Collection[str] = ()) -> list[Reading]:

@@ -111,7 +111,8 @@ def open_regular_file(path: Path, error: type[GlassformerError] = WeightsError) 
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
-        raise error(f"{path}: is not a regular file")
+        folder = ", but a folder" if stat.S_ISDIR(status.st_mode) else ""
+        raise error(f"{path}: is not a regular file{folder}")
     return open(handle, "rb"), status.st_size
 
 

@@ -377,7 +377,8 @@ class Session(Display):
             tokens = sum(map(len, self.streams.values()))
             raise DataError(
                 f"the text has {tokens:,} tokens, whose states take {needed / 1e6:,.0f} MB; a session of "
-                f"{limit_bytes / 1e6:,.0f} MB holds about {maximum:,} tokens: shorten the text, or raise limit_bytes"
+                f"{limit_bytes / 1e6:,.0f} MB holds about {maximum:,} tokens: shorten the text, or in "
+                "Python raise limit_bytes"
             )
         return needed
 

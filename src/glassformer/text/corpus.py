@@ -63,7 +63,7 @@ def word_lists(names: Iterable[str]) -> dict[str, list[str]]:
     for name in names:
         if name == "python":
             lists["Python keywords"] = list(kwlist)
-        elif not Path(name).is_file():
+        elif not Path(name).exists():
             raise DataError(f"words= {name}: there is no such file; give `python`, or a file with one word a line")
         else:
             lists[Path(name).name] = list(dict.fromkeys(read_text(Path(name), DataError).split()))

@@ -176,6 +176,20 @@ def test_a_link_to_a_view_that_a_page_of_one_view_lacks(offline: Tab, served: Lo
         assert offline.state["view"] == "masks" and offline.errors == []
 
 
+def test_a_tab_that_is_not_marked_as_absent_holds_what_it_opens_with(
+    offline: Tab, file: Path, served: Look, story: Look, tmp_path: Path
+) -> None:
+    story.save(tmp_path / "story.html")
+    for path in (file, tmp_path / "story.html"):
+        page = offline.goto(path)
+        page.wait_for_selector("[role=tab][aria-selected=true]")
+        for tab in page.locator("[role=tab]:not([data-absent])").all():
+            tab.click()
+            page.wait_for_selector(f"#view[aria-labelledby={tab.get_attribute('id')}]")
+            page.wait_for_function("!document.querySelector('#view .reading-waiting')")
+            assert page.get_by_text("does not hold").count() == 0, (path.name, tab.inner_text())
+
+
 def test_it_takes_no_other_text(offline: Tab, file: Path) -> None:
     page = offline.open(file)
     for field, text in zip(page.locator(".texts textarea").all(), TEXTS, strict=True):

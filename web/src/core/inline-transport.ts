@@ -325,6 +325,7 @@ const lookAt = ({ look }: Session, view: string) => `To see it: ${look} --view $
 const HOW: Record<string, (session: Session, name: string) => string> = {
   sweep: (session) => lookAt(session, "patch"),
   weight: (session) => lookAt(session, "architecture"),
+  difference: (session) => `${lookAt(session, "difference")} --against int8`,
   similarity: ({ look }) => `To see it: ${look.replace("glassformer look", "glassformer similar")}`,
   contexts: ({ look }) => `To search: ${look} --corpus INDEX --view contexts`,
 };

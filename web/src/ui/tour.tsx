@@ -75,6 +75,7 @@ export function Tour({ store, session }: { store: Store; session: Session }) {
     <section class="tour" ref={panel} tabIndex={-1} aria-label={`Tour, step ${at} of ${steps.value!.length}`} onKeyDown={keys}>
       <header>
         <h2>{at}. {step.title}</h2>
+        <small aria-hidden="true">{at} of {steps.value!.length}</small>
         <button class="quiet" aria-label="Back" disabled={at === 1} onClick={() => go(at - 1)}><Icon name="previous" /><span>Back</span></button>
         <button class="primary" onClick={() => go(at + 1)}>{at < steps.value!.length ? "Next" : "Done"}<Icon name="next" /></button>
         <button class="quiet" aria-label="End the tour" title="End the tour (Esc)" onClick={() => go(0)}><Icon name="close" /></button>

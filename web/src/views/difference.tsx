@@ -84,7 +84,8 @@ const [MODEL, TEXT] = ["", "text"];
 function DifferenceView(props: WorkProps) {
   const { session, state, set, transport } = props;
   const { against, precisions, modality } = session.model;
-  const { other = "", precision = "" } = state.value.chosen;
+  const other = state.value.chosen.other ?? "";
+  const precision = state.value.chosen.precision ?? "";
   const [writing, setWriting] = useState(other !== "" || (against === null && precision === ""));
   const compare = (by: { other?: string; precision?: string }) => {
     const { other: _, precision: __, ...rest } = state.peek().chosen;
