@@ -25,7 +25,7 @@ TABLES = Scheme(8)
 SCHEMES = {8: Scheme(8), 4: Scheme(4, 32)}
 """Bits → how linear layers are rounded."""
 
-BLOCK_WEIGHTS = 1 << 15
+BLOCK_WEIGHTS = 1 << 16
 """Weights that are rounded at a time, in fp32: the smaller the holes that these leave in memory, the better."""
 
 
