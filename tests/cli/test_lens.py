@@ -57,7 +57,7 @@ def test_an_attribution_fits_a_screen_and_adds_up(command: Command, monkeypatch:
     monkeypatch.setenv("COLUMNS", "80")
     done = command("attribute", SHAKESPEARE, TEXT, "--target", " of", "--against", ",")
     assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 80
-    assert done.stdout.startswith("“of” rather than “,” after “s”: logit ")
+    assert done.stdout.startswith("“of” rather than “,” after “s”: difference of logits ")
     assert "layer 2 head 1" in done.stdout and "of the change of the logit" in " ".join(done.stdout.split())
     data = json.loads(command("attribute", SHAKESPEARE, TEXT, "--target", " of", "--json").stdout)
     total = sum(part["value"] for part in data["parts"])

@@ -192,6 +192,9 @@ def test_one_output_rather_than_another() -> None:
     both = model.attribute(STORY, target=" of", against=",", steps=4)
     assert both.target.score == pytest.approx(a.target.score - b.target.score, abs=1e-4)
     assert both.target.title == "“of” rather than “,” after “s”"
+    assert both.heading.startswith("“of” rather than “,” after “s”: difference of logits ")
+    twins = model.attribute(STORY, target="the", against=" the", steps=0)  # two tokens that read the same
+    assert twins.target.title == "“the” rather than “ the” after “s”"
     for one, other, difference in zip(a.parts, b.parts, both.parts, strict=True):
         assert difference.value == pytest.approx(one.value - other.value, abs=1e-4)
 

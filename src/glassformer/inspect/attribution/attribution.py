@@ -224,7 +224,8 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     @property
     def heading(self) -> str:
         aim = self.target
-        text = f"{aim.title}: logit {aim.score:z.3f}, probability {percent(aim.probability, 1)}"
+        what = "logit" if aim.against is None else "difference of logits"
+        text = f"{aim.title}: {what} {aim.score:z.3f}, probability {percent(aim.probability, 1)}"
         return f"{text}. {aim.doubt}" if aim.doubt else text
 
     def tables(self) -> list[Table]:

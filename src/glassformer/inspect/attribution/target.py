@@ -97,10 +97,14 @@ class TargetRequest:
         if against == choice:
             raise DataError(f"target and against are both {table.name(choice)!r}; give two outputs")
         row = values[column]
-        shares = row.softmax(-1) if table.normalised else row.sigmoid()
+        exact = row.double()  # in single precision a sum over 50,000 is wrong in the fifth digit
+        shares = exact.softmax(-1) if table.normalised else exact.sigmoid()
+        name, other = _quoted(table, choice), None if against is None else _quoted(table, against)
+        if against is not None and name == other:  # “Paris” and “ Paris”
+            name, other = (f"“{table.target(each)}”" for each in (choice, against))
         top = shares.topk(min(MOST_LIKELY, len(row))) if table.kind == "vocabulary" else None
         return Target(
-            name=_quoted(table, choice),
+            name=name,
             stream=table.stream,
             cells=((column - len(values), choice),),
             position=None if table.columns == "text" else column,
@@ -108,7 +112,7 @@ class TargetRequest:
             score=float(row[choice] - (0 if against is None else row[against])),
             probability=float(shares[choice]),
             against_choice=against,
-            against=None if against is None else _quoted(table, against),
+            against=other,
             likely=()
             if top is None
             else tuple((table.name(i), p) for p, i in zip(*(x.tolist() for x in top), strict=True)),

@@ -219,8 +219,8 @@ export class AttributionController {
   }
 
   finding(found: Attribution = this.found.peek()!): string {
-    const { title, score, probability, doubt } = found.target;
-    return [`${title}: logit ${number(score)}, ${percent(probability)}.`, doubt, found.finding].filter(Boolean).join(" ");
+    const { title, against, score, probability, doubt } = found.target;
+    return [`${title}: ${against === null ? "logit" : "difference of logits"} ${number(score)}, ${percent(probability)}.`, doubt, found.finding].filter(Boolean).join(" ");
   }
 }
 
