@@ -9,7 +9,6 @@ Its weights are what `load(folder, dtype=…)` makes of the same numbers, and no
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from typing import TypeVar
 
 import torch
@@ -21,6 +20,7 @@ from glassformer.core.quantised import check_not_quantised
 from glassformer.engine.prepare import plain_copy
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.load_options import DTYPES, LEVELS, PRECISIONS
+from glassformer.weights.load import distinct_parameters
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -33,16 +33,16 @@ def precision_copy(network: N, precision: str) -> N:
     """
     network = plain_copy(network)
     rounding = _rounding(network, precision)
-    names = defaultdict[nn.Parameter, list[str]](list)
-    for name, parameter in network.named_parameters(remove_duplicate=False):
-        names[parameter].append(name)
-    levels = {} if rounding is None else {x: its for x, its in names.items() if rounding.takes(its)}
     dtype = DTYPES.get(precision, torch.float32)
-    wide = {id(x): nn.Parameter(x.detach().to(dtype, copy=True), x.requires_grad) for x in names if x not in levels}
-    copied = copy.deepcopy(network, {**wide, **{id(x): x for x in levels}})
-    if rounding is not None:
-        for parameter, its in levels.items():
-            rounding.put(copied, its, parameter.detach())
+    parameters = list(distinct_parameters(network).values())
+    copies = {id(x): x for x, _ in parameters}  # those that become levels are replaced afterwards, one at a time
+    for x, names in parameters:
+        if rounding is None or not rounding.takes(names):
+            copies[id(x)] = nn.Parameter(x.detach().to(dtype, copy=True), x.requires_grad)
+    copied = copy.deepcopy(network, copies)
+    for x, names in parameters:
+        if rounding is not None and rounding.takes(names):
+            rounding.put(copied, names, x.detach())
     return copied
 
 

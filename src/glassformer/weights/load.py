@@ -129,11 +129,11 @@ def load_weights(
     in_levels: list[str] = []
     if quantised is not None:
         dtype, device = dtype or _stored_dtype(checkpoint), torch.device(device)
-        known = _distinct_parameters(network)
+        known = distinct_parameters(network)
         levels = LevelReader(checkpoint, tensors, names, quantised, dtype, device)
         in_levels = levels.into(network, known, may_be_new=may_be_new, reinitialised=reinitialised)
     untied = _untie_stored(network, tensors, names)
-    parameters = _distinct_parameters(network)
+    parameters = distinct_parameters(network)
     plan = _match(network, parameters, tensors.tensors, names, may_be_new, reinitialised)
     report = LoadReport(loaded=in_levels, new=plan.new, warnings=untied)
     report.unused = [name for name in tensors.tensors if name not in plan.used and not names.is_ignored(name)]
@@ -179,7 +179,7 @@ def _untie_stored(network: nn.Module, tensors: RenamedCheckpoint, names: WeightN
     As in the reference library: the file counts, whatever the config says. Old files hold the same tensor twice.
     """
     prefixed, warnings = names.has_prefix(tensors.tensors), []
-    for parameter, aliases in _distinct_parameters(network).values():
+    for parameter, aliases in distinct_parameters(network).values():
         stored: list[str] = []
         for ours in aliases if len(aliases) > 1 else ():
             rule, (name, *more) = names.find(ours, prefixed=prefixed)
@@ -367,7 +367,7 @@ def export_weights(
         prefixed: names begin with the family's prefix, as those of models with a head do.
         carried: what is saved in addition to the parameters, by its name without a prefix: see `carried_tensors`.
     """
-    parameters = {ours: parameter for ours, (parameter, _) in _distinct_parameters(network).items()}
+    parameters = {ours: parameter for ours, (parameter, _) in distinct_parameters(network).items()}
     prefixed = prefixed and names.prefixed
     prefix = f"{names.prefix}." if prefixed and names.prefix else ""
     extra = {f"{prefix}{name}": x.to(next(network.parameters()).dtype) for name, x in (carried or {}).items()}
@@ -390,7 +390,7 @@ def export_parameters(parameters: Mapping[str, Tensor], names: WeightNames, *, p
     }
 
 
-def _distinct_parameters(network: nn.Module) -> Parameters:
+def distinct_parameters(network: nn.Module) -> Parameters:
     """Each distinct parameter under its first name, with all its names: tied parameters have several."""
     by_identity: dict[int, tuple[nn.Parameter, list[str]]] = {}
     for name, parameter in network.named_parameters(remove_duplicate=False):
